@@ -1,0 +1,70 @@
+"""Small words: durations, times ago, text made harmless."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+def duration(text: str) -> timedelta:
+    """'90s', '15m', '2h', '1h30m', '7d'; ValueError otherwise."""
+    parts = _DURATION.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text.replace(" ", ""):
+        raise ValueError(f"'{text}' is not a duration; write 90s, 15m or 2h")
+    try:
+        return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
+    except OverflowError:
+        raise ValueError(f"'{text}' is longer than any log; write 90s, 15m or 2h") from None
+
+
+def spell(span: timedelta) -> str:
+    """'26 minutes', '1 hour 5 minutes', '40 seconds'."""
+    seconds = max(0, int(span.total_seconds()))
+    units = ((seconds // 86400, "day"), (seconds // 3600 % 24, "hour"), (seconds // 60 % 60, "minute"), (seconds % 60, "second"))
+    named = [f"{count} {name}{'s' if count != 1 else ''}" for count, name in units if count]
+    first = next((index for index, (count, _) in enumerate(units) if count), 3)
+    # Two neighbouring units are enough for a person; "26 minutes 3 seconds" only below five minutes.
+    keep = 1 if first == 2 and seconds >= 300 else 2
+    return " ".join(named[:keep]) or "0 seconds"
+
+
+def ago(then: datetime, now: datetime) -> str:
+    """'11 minutes ago', or 'just now'."""
+    return "just now" if (now - then).total_seconds() < 1 else f"{spell(now - then)} ago"
+
+
+def clock(at: datetime) -> str:
+    """Local time for people: '2026-11-16 10:41:00'."""
+    return at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+_INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+
+
+def harmless(text: str, limit: int = 300) -> str:
+    """Log text fit for a terminal: no escapes, control characters or direction marks, one line, bounded."""
+    text = _INVISIBLE.sub("", _ANSI.sub("", text[: limit * 4]).replace("\n", " ⏎ ").replace("\t", " "))
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+_SECRETS = (
+    (re.compile(r"\b(\d{8,10}):[A-Za-z0-9_-]{30,}"), r"\1:[secret]"),  # Telegram bot token
+    (re.compile(r"\b(?:sk|pk|rk|ghp|gho|xox[abp]|AKIA|glpat|hf|tk|syt)[-_][A-Za-z0-9_-]{10,}|\bAKIA[A-Z0-9]{12,}"), "[secret]"),
+    (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}"), r"\1 [secret]"),
+    (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"), "[secret]"),
+    (re.compile(r"(?i)\b([\w-]*(?:token|secret|passw(?:or)?d|api[_-]?key|authorization|cookie)[\w-]*)(['\"]?\s*[=:]\s*['\"]?)(?!\[secret\])[^\s'\",;&}]{4,}"), r"\1\2[secret]"),
+    (re.compile(r"://[^/\s:@]+:[^/\s@]+@"), "://[secret]@"),
+    (re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b"), "[e-mail]"),
+    (re.compile(r"(?<![\w.:-])\+\d[\d ()-]{7,}\d\b"), "[phone]"),
+)
+
+
+def redact(text: str) -> str:
+    """The same text without tokens, keys, passwords, addresses of people."""
+    for pattern, instead in _SECRETS:
+        text = pattern.sub(instead, text)
+    return text
