@@ -9,6 +9,13 @@ from types import MappingProxyType
 from typing import Any
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+
+def nothing() -> Mapping[str, Any]:
+    """The empty mapping, shared."""
+    return EMPTY
+
+
 SEVERITIES = ("info", "low", "medium", "high", "critical")
 
 
@@ -23,7 +30,7 @@ class Event:
     logger: str = ""
     level: str = ""
     session: str = ""
-    facts: Mapping[str, str] = field(default=EMPTY)  # measured by us: pid, path, header
+    facts: Mapping[str, str] = field(default_factory=nothing)  # measured by us: pid, path, header
     more: str = ""  # the traceback that followed the record
     next_at: datetime | None = None  # when the same file's next record was written, whatever it says
     hits: tuple[int, ...] | None = None  # which literals the reader saw in it; None: not looked
@@ -63,9 +70,9 @@ class Rule:
     confirm: int = 1  # checks in a row before it counts
     recipe: str | None = None
     advice: str = ""
-    titles: Mapping[str, str] = field(default=EMPTY)  # language -> title
-    says: Mapping[str, str] = field(default=EMPTY)  # language -> sentence template
-    advices: Mapping[str, str] = field(default=EMPTY)
+    titles: Mapping[str, str] = field(default_factory=nothing)  # language -> title
+    says: Mapping[str, str] = field(default_factory=nothing)  # language -> sentence template
+    advices: Mapping[str, str] = field(default_factory=nothing)
 
 
 @dataclass(frozen=True)
@@ -77,8 +84,8 @@ class Span:
     opened_at: datetime  # when the limit was passed
     last_at: datetime  # the newest evidence
     ended_at: datetime | None = None  # None: it still holds
-    quotes: Mapping[str, str] = field(default=EMPTY)  # captured from log text: shown, never used by a step
-    facts: Mapping[str, str] = field(default=EMPTY)  # measured by us or written in the rule: may fill a step
+    quotes: Mapping[str, str] = field(default_factory=nothing)  # captured from log text: shown, never used by a step
+    facts: Mapping[str, str] = field(default_factory=nothing)  # measured by us or written in the rule: may fill a step
     evidence: tuple[Event, ...] = ()
 
 
@@ -97,8 +104,8 @@ class Finding:
     ended_at: datetime | None = None
     recipe: str | None = None
     advice: str = ""
-    quotes: Mapping[str, str] = field(default=EMPTY)
-    facts: Mapping[str, str] = field(default=EMPTY)
+    quotes: Mapping[str, str] = field(default_factory=nothing)
+    facts: Mapping[str, str] = field(default_factory=nothing)
     evidence: tuple[Event, ...] = ()
     confirm: int = 1
 
@@ -121,7 +128,7 @@ class Incident:
     recipe: str | None = None
     advice: str = ""
     times_seen: int = 1
-    facts: Mapping[str, str] = field(default=EMPTY)
+    facts: Mapping[str, str] = field(default_factory=nothing)
     evidence: tuple[Event, ...] = ()
 
 
@@ -157,7 +164,7 @@ class Recipe:
     hold_while: tuple[str, ...] = ()
     verify: Any = None
     rollback: tuple[Step, ...] = ()
-    titles: Mapping[str, str] = field(default=EMPTY)
+    titles: Mapping[str, str] = field(default_factory=nothing)
 
 
 @dataclass(frozen=True)

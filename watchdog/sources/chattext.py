@@ -1,0 +1,47 @@
+"""Chat text is cut out of a record before any pattern sees it; a record that imitates log fields is ambiguous.
+
+Hermes writes `user=%s chat=%s msg=%r`: the message is a Python literal, the name is raw. So whoever chooses a name can
+write fields, and even whole lines, into the log. What does not parse exactly as Hermes writes it is not believed.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import blake2s
+
+_LITERAL = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+_INBOUND = re.compile(
+    rf"inbound message: platform=(?P<platform>\S+) user=(?P<user>.*?) chat=(?P<chat>\S+) msg=(?P<msg>{_LITERAL})"
+    rf"(?: reply_to_id=\S+ reply_to_text={_LITERAL})?$",
+    re.DOTALL,
+)
+_FORGED = re.compile(r"(?:^|\s)(?:platform|user|chat|msg)=")
+_TURN = re.compile(rf"(conversation turn: .*? history=\d+) msg=(?P<msg>{_LITERAL})$", re.DOTALL)
+_QUOTED = re.compile(r"\s(?:msg|content|text|preview|reply_to_text|query|prompt)=['\"]")
+TAIL = re.compile(rf" chat=\S+ msg={_LITERAL}(?: reply_to_id=\S+ reply_to_text={_LITERAL})?$")
+# Records that can hold chat text at all; the rest is let through untouched.
+MAY_QUOTE = re.compile(r"inbound message: |conversation turn: |.*?(?:msg|content|text|preview|query|prompt)=['\"]", re.DOTALL)
+
+
+def cut(text: str) -> tuple[str, str, str]:
+    """(the record without chat text, a digest of that text for linking, why it is ambiguous or '')."""
+    if text.startswith("inbound message: "):
+        found = _INBOUND.match(text)
+        if not found:
+            return "inbound message: ", "", "an inbound message whose fields do not parse"
+        if _FORGED.search(found["user"]):
+            return "inbound message: ", "", "a user name that imitates log fields"
+        # What nobody typed keeps its empty msg='', so that rules can tell it from a message.
+        tail = " msg=''" if len(found["msg"]) == 2 else ""
+        return f"inbound message: platform={found['platform']} user=… chat={found['chat']}{tail}", _digest(found["msg"]), ""
+    if text.startswith("conversation turn: "):
+        found = _TURN.match(text)
+        return (found[1], _digest(found["msg"]), "") if found else ("conversation turn: ", "", "")
+    found = _QUOTED.search(text)
+    return (text[: found.end() - 1] + "…", "", "") if found else (text, "", "")
+
+
+def _digest(literal: str) -> str:
+    # The turn line cuts at 80 characters and adds dots, the inbound line only cuts.
+    said = literal[1:-1].removesuffix("...")[:60]
+    return blake2s(said.encode(), digest_size=6).hexdigest() if said else ""

@@ -1,0 +1,292 @@
+"""A Hermes log and its rotated siblings → events: the window found by bisecting, records joined with their tracebacks."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+from collections.abc import Iterator
+from datetime import datetime, tzinfo
+from pathlib import Path
+from typing import IO, Any
+
+from watchdog.model import Event
+from watchdog.sources.chattext import MAY_QUOTE, TAIL, cut
+from watchdog.sources.gate import Gate
+from watchdog.sources.localtime import SLACK, LocalClock
+
+BLOCK = 1 << 20
+LONGEST = 64 * 1024  # bytes of one record that are kept; the rest of a 10 MB line says nothing more
+_HEADER = re.compile(
+    rb"(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) (?P<level>[A-Z]+)(?: \[(?P<session>[^\]\n]{0,200})\])? "
+    rb"(?P<logger>[\w.-]{1,200}): "
+)
+_NEXT = re.compile(rb"\n(?=\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z])")
+_SIBLING = re.compile(r"\.(\d{1,4})(\.gz)?$")
+_FORGERY_REACH = 50  # records after a name with a line break that may be part of the name
+
+
+class Segment:
+    """One file of a rotated log, held open so that a rotation cannot move it away from us."""
+
+    def __init__(self, path: Path):
+        self.name = path.name
+        self.packed = path.suffix == ".gz"
+        self.file: IO[bytes] = gzip.open(path, "rb") if self.packed else path.open("rb", buffering=0)  # type: ignore[assignment]
+        raw = self.file.fileobj if self.packed else self.file  # type: ignore[attr-defined]
+        status = os.fstat(raw.fileno())
+        if not os.path.stat.S_ISREG(status.st_mode):  # type: ignore[attr-defined]
+            self.file.close()
+            raise IsADirectoryError(f"{path.name} is not a regular file")
+        self.identity = status.st_dev, status.st_ino
+        self.size = status.st_size
+
+    def close(self) -> None:
+        self.file.close()
+
+    def head(self) -> bytes:
+        self.file.seek(0)
+        return self.file.read(64).lstrip(b"\0")
+
+    def first_time(self, clock: LocalClock) -> datetime | None:
+        """When its first record was written."""
+        self.file.seek(0)
+        head = self.file.read(BLOCK)
+        found = _HEADER.match(head.lstrip(b"\0")) or _HEADER.search(head)
+        return clock.read(found["stamp"]) if found else None
+
+    def start_of(self, stamp: bytes) -> int:
+        """Where the records at or after this local time begin, found by bisecting."""
+        low, high = 0, self.size
+        while high - low > 16 * 1024:
+            middle = (low + high) // 2
+            self.file.seek(middle)
+            found = _NEXT.search(self.file.read(BLOCK))
+            if found is None:
+                # No record begins in the next megabyte (a huge line, a hole of zeros): look left of it.
+                high = middle
+                continue
+            at = middle + found.end()
+            self.file.seek(at)
+            if self.file.read(23) < stamp:
+                low = at
+            else:
+                high = middle
+        return low
+
+
+class LogFile:
+    """gateway.log with gateway.log.1, .2.gz … as one stream of records."""
+
+    def __init__(self, path: Path, zone: tzinfo | None = None, whole: bool = False):
+        self.path, self.zone, self.whole = path, zone, whole
+        self.notes: list[str] = []
+        self.last_at: datetime | None = None  # of the newest record of the log, wanted or not
+        self.segments: list[Segment] = []
+
+    def open(self, since: datetime | None) -> None:
+        """Hold all files that the window needs; OSError when the log itself cannot be read."""
+        for _ in range(3):
+            self.close()
+            main = Segment(self.path)
+            self.segments = [main]
+            self._open_older(since)
+            try:
+                if os.stat(self.path).st_ino == main.identity[1]:
+                    break  # not rotated between the first and the last open
+            except FileNotFoundError:
+                break  # rotated away this moment; what we hold is all there was
+        if since is not None and len(self.segments) > 1:
+            oldest = self.segments[0].first_time(LocalClock(self.zone))
+            if oldest and oldest > since + SLACK:
+                self.notes.append(f"{self.path.name} reaches back only to {oldest.isoformat(timespec='seconds')}")
+
+    def _open_older(self, since: datetime | None) -> None:
+        for sibling in _siblings(self.path):
+            try:
+                if since is not None and not self._reaches_further(since):
+                    return
+                segment = Segment(sibling)
+            except (OSError, EOFError) as error:
+                self.notes.append(f"{sibling.name} could not be read: {_reason(error)}")
+                continue
+            if segment.identity in {held.identity for held in self.segments}:
+                segment.close()  # rotated while we opened: the same file under two names
+            else:
+                self.segments.insert(0, segment)
+
+    def _reaches_further(self, since: datetime) -> bool:
+        first = self.segments[0].first_time(LocalClock(self.zone))
+        return first is None or first > since
+
+    def close(self) -> None:
+        for segment in self.segments:
+            segment.close()
+        self.segments = []
+
+    def events(self, gate: Gate | None, since: datetime | None, until: datetime) -> Iterator[Event]:
+        """The records of the window that the gate lets through, in the file's order."""
+        clock = LocalClock(self.zone)
+        reader = _Reader(self.path.name, clock, gate)
+        future = 0
+        for segment, offset, block, following in self._blocks(clock, since):
+            for event in reader.records(segment, offset, block, following):
+                if event.at > until:
+                    future += 1
+                elif since is None or event.at >= since:
+                    yield event
+        self.last_at = reader.last_at
+        if future and not self.whole:
+            self.notes.append(f"{self.path.name}: {future} records are dated after now; was the clock set?")
+
+    def _blocks(self, clock: LocalClock, since: datetime | None) -> Iterator[tuple[str, int, bytes, bytes]]:
+        """Whole records as (file, offset, bytes, what comes next); a last, unfinished line is left for the next check."""
+        for index, segment in enumerate(self.segments):
+            newer = self.segments[index + 1 :]
+            offset = 0
+            if since is not None and not segment.packed:
+                offset = segment.start_of(clock.naive(since - SLACK))
+            segment.file.seek(offset)
+            carry = b""
+            while chunk := _read(segment.file, BLOCK):
+                block = carry + (chunk.replace(b"\0", b"") if b"\0" in chunk else chunk)
+                cut_at = _last_record(block)
+                if cut_at <= 0:
+                    if len(block) > 4 * BLOCK:  # one endless line: keep its head, drop its middle
+                        block = block[:LONGEST] + block[-64:]
+                    carry = block
+                    continue
+                yield segment.name, offset, block[:cut_at], block[cut_at : cut_at + 64]
+                offset += cut_at
+                carry = block[cut_at:]
+            if not newer and not self.whole:
+                carry = carry[: carry.rfind(b"\n") + 1]
+            if carry:
+                yield segment.name, offset, carry, newer[0].head() if newer else b""
+
+
+class _Reader:
+    """Bytes → events, remembering across blocks what a forged line needs."""
+
+    def __init__(self, source: str, clock: LocalClock, gate: Gate | None):
+        self.source, self.clock, self.gate = source, clock, gate
+        self.doubtful = 0  # records still to distrust after a name that held a line break
+        self.last_at: datetime | None = None
+
+    def records(self, name: str, offset: int, block: bytes, following: bytes) -> Iterator[Event]:
+        gated = self.gate is not None and not self.gate.open
+        for start, stop, hits in self._gated(block) if gated else _all(block):
+            event = self._record(block, start, stop, following, f"{name}@{offset + start}", hits)
+            if event is not None:
+                yield event
+        if not gated:
+            return
+        tail = block.rfind(b"\n2", 0, len(block) - 1) + 1  # the newest record, wanted or not
+        if found := _HEADER.match(block, tail):
+            self.last_at = self.clock.read(found["stamp"]) or self.last_at
+
+    def _gated(self, block: bytes) -> Iterator[tuple[int, int, tuple[int, ...]]]:
+        """(start, end, words) of each record that holds a wanted word."""
+        assert self.gate is not None
+        start = stop = -1
+        hits: list[int] = []
+        for number, at in self.gate.marks(block):
+            if at < stop:
+                if number not in hits:
+                    hits.append(number)
+                continue
+            if hits:
+                yield start, stop, tuple(hits)
+            start = block.rfind(b"\n", 0, at) + 1
+            while start and not _HEADER.match(block, start):
+                start = block.rfind(b"\n", 0, start - 1) + 1  # a word in a traceback belongs to its record
+            following = _NEXT.search(block, at)
+            stop = following.start() + 1 if following else len(block)
+            hits = [number]
+        if hits:
+            yield start, stop, tuple(hits)
+
+    def _record(
+        self, block: bytes, start: int, stop: int, following: bytes, where: str, hits: tuple[int, ...] | None
+    ) -> Event | None:
+        found = _HEADER.match(block, start)
+        at = self.clock.read(found["stamp"]) if found else None
+        if found is None or at is None:
+            return None
+        self.last_at = at
+        next_stamp = block[stop : stop + 23] if stop < len(block) else following[:23]
+        body = block[found.end() : min(stop, found.end() + LONGEST)].decode("utf-8", "replace")
+        text, _, more = body.partition("\n")
+        text = text.rstrip("\r\0")
+        facts: dict[str, str] = {}
+        ambiguous = ""
+        if self.doubtful:
+            # A name with a line break was being written: until its real end, every line may be the name's.
+            self.doubtful = 0 if TAIL.search(text) or TAIL.search(more) else self.doubtful - 1
+            ambiguous = "it follows a user name with a line break in it"
+        if MAY_QUOTE.match(text):
+            text, said, why = cut(text)
+            if said:
+                facts = {"said": said}
+            if why and not ambiguous:
+                ambiguous = why
+                if not TAIL.search(body.rstrip("\n")):
+                    self.doubtful = _FORGERY_REACH
+        session = found["session"]
+        return Event(
+            at=at,
+            source=self.source,
+            text=text,
+            where=where,
+            logger=found["logger"].decode("ascii", "replace"),
+            level=found["level"].decode("ascii", "replace"),
+            session=session.decode("utf-8", "replace") if session else "",
+            facts=facts or _NOTHING,
+            more=more.rstrip("\n"),
+            next_at=self.clock.read(next_stamp) if next_stamp else None,
+            hits=hits,
+            ambiguous=ambiguous,
+        )
+
+
+_NOTHING: dict[str, str] = {}
+
+
+def _all(block: bytes) -> Iterator[tuple[int, int, None]]:
+    start = 0
+    for found in _NEXT.finditer(block):
+        yield start, found.start() + 1, None
+        start = found.start() + 1
+    yield start, len(block), None
+
+
+def _last_record(block: bytes) -> int:
+    """Where the last record of the block begins; it may go on in the next block."""
+    end = len(block)
+    while (at := block.rfind(b"\n2", 0, end)) >= 0:
+        if _HEADER.match(block, at + 1):
+            return at + 1
+        end = at
+    return 0
+
+
+def _read(file: IO[bytes], size: int) -> bytes:
+    try:
+        return file.read(size)
+    except (EOFError, gzip.BadGzipFile, OSError) as error:
+        if isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile):
+            raise
+        return b""  # a packed part that was cut short: what came before it has been read
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def _siblings(path: Path) -> list[Path]:
+    """The rotated parts, newest first."""
+    found: list[tuple[int, Any]] = []
+    for entry in os.scandir(path.parent):
+        if entry.name.startswith(path.name + ".") and (match := _SIBLING.fullmatch(entry.name[len(path.name) :])):
+            found.append((int(match[1]), Path(entry.path)))
+    return [sibling for _, sibling in sorted(found)]
