@@ -1,0 +1,131 @@
+"""A real Hermes gateway on a machine: its home, its unit as its own installer writes it, its logs, its chats."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+from . import parts
+from .machine import Machine
+from .waiting import until
+
+UNIT = "hermes-gateway.service"
+TOKEN = "1234567890:AAlabLABlabLABlabLABlabLABlabLABlab"      # 0.19.0 refuses what does not look like one
+BASE_URLS = {"openai": "https://llm.lab.test/v1", "anthropic": "https://llm.lab.test/anthropic"}
+
+
+class Gateway:
+    def __init__(self, machine: Machine, version: str, platforms: tuple[str, ...] = ("telegram",),
+                 dialect: str = "openai", restart_after: float = 1, stop_timeout: float | None = None,
+                 config: str = "agent: {restart_drain_timeout: 5}\n") -> None:
+        self.machine, self.version, self.platforms = machine, version, platforms
+        self.restart_after, self.stop_timeout = restart_after, stop_timeout
+        self.home = machine.user_home / ".hermes"
+        self.process: subprocess.Popen | None = None
+        self.home.mkdir()
+        (self.home / "config.yaml").write_text(
+            f"model: {{default: lab-model, provider: custom, base_url: '{BASE_URLS[dialect]}', api_key: lab-key}}\n"
+            "security: {tirith_enabled: false, allow_lazy_installs: false}\n"
+            # a question whether a command may run would wait for a person
+            "approvals: {mode: 'off'}\n" + config)
+        settings = {"GATEWAY_ALLOW_ALL_USERS": "true"}
+        if "telegram" in platforms:
+            settings |= {"TELEGRAM_BOT_TOKEN": TOKEN, "TELEGRAM_ALLOW_ALL_USERS": "true",
+                         "HERMES_TELEGRAM_DISABLE_FALLBACK_IPS": "1"}
+        if "qqbot" in platforms:
+            settings |= {"QQ_APP_ID": "102000001", "QQ_CLIENT_SECRET": "lab-secret", "QQ_ALLOW_ALL_USERS": "true"}
+        (self.home / ".env").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+
+    @property
+    def python(self) -> Path:
+        return parts.hermes(self.version) / "bin/python"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"HERMES_HOME": str(self.home)}
+
+    # its supervisor
+
+    def install(self) -> None:
+        """Hermes' own installer writes the unit; a drop-in shortens its times."""
+        self.machine.run([self.python, "-m", "hermes_cli.main", "gateway", "install", "--system", "--run-as-user",
+                          "root", "--force"], check=True)
+        unit = self.machine.units / UNIT
+        until(lambda: f"hermes-{self.version}/" in unit.read_text(), "the unit of this version", within=5)
+        drop_in = self.machine.units / f"{UNIT}.d/lab.conf"
+        drop_in.parent.mkdir(exist_ok=True)
+        drop_in.write_text(f"[Service]\nRestartSec={self.restart_after}\n" + (
+            f"TimeoutStopSec={self.stop_timeout}\n" if self.stop_timeout else ""))
+        self.machine.systemctl("daemon-reload")
+
+    def start(self) -> None:
+        if self.machine.systemd:
+            if not (self.machine.units / f"{UNIT}.d").exists():
+                self.install()
+            self.machine.systemctl("start", UNIT)
+        else:
+            output = (self.machine.folder / "gateway.out").open("a")
+            self.process = self.machine.start([self.python, "-m", "hermes_cli.main", "gateway", "run"],
+                                              self.environment, stdout=output, stderr=output)
+            output.close()
+        self.wait_until_running()
+
+    def starts(self) -> int:
+        return self.count("gateway.log", "Gateway running with")
+
+    def wait_until_running(self, starts: int = 1, within: float = 60) -> None:
+        until(lambda: self.starts() >= starts, f"start {starts} of the gateway", within=within, explain=self.explain)
+
+    @property
+    def pid(self) -> int:
+        """As seen on the machine."""
+        if self.machine.systemd:
+            return int(self.machine.show(UNIT, "MainPID")["MainPID"])
+        return json.loads((self.home / "gateway.pid").read_text())["pid"]
+
+    def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
+        os.kill(self.machine.inner_pids()[self.pid], number)
+
+    # what it writes
+
+    def log(self, name: str = "gateway.log") -> str:
+        file = self.home / "logs" / name
+        older = [file.with_name(f"{name}.{number}") for number in (3, 2, 1)]
+        return "".join(part.read_text(errors="replace") for part in (*older, file) if part.exists())
+
+    def count(self, name: str, pattern: str) -> int:
+        return len(re.findall(pattern, self.log(name)))
+
+    def wait_for(self, pattern: str, times: int = 1, name: str = "gateway.log", within: float = 60) -> None:
+        until(lambda: self.count(name, pattern) >= times, f"{times} x {pattern!r} in {name}", within=within,
+              explain=self.explain)
+
+    def state(self) -> dict:
+        return json.loads((self.home / "gateway_state.json").read_text())
+
+    def explain(self) -> str:
+        text = "\n".join(self.log().splitlines()[-30:])
+        if self.machine.systemd and self.machine.pid:
+            text += "\n--- journal\n" + "\n".join(self.machine.journal_text(UNIT).splitlines()[-20:])
+        return text
+
+    # its chats
+
+    def tell(self, text: str, chat: int = 42, **more) -> None:
+        self.machine.world.do("telegram", "say", token=TOKEN, text=text, chat=chat, **more)
+
+    def told(self, chat: int | None = None) -> list[str]:
+        sent = self.machine.world.get("telegram", "bots", of=TOKEN)
+        return [m.get("text", "") for m in sent if chat is None or int(m.get("chat_id", 0)) == chat]
+
+    def answers(self, question: str, chat: int = 42, within: float = 60, **more) -> None:
+        """A real message goes in and its answer comes back to the chat."""
+        word = f"Answer{os.urandom(4).hex()}"        # nothing that Markdown would escape
+        self.machine.world.do("llm", "behave", match=re.escape(question), say=word, do="answer")
+        self.tell(question, chat, **more)
+        until(lambda: any(word in text for text in self.told(chat)), f"an answer in chat {chat}", within=within,
+              explain=self.explain)

@@ -1,0 +1,179 @@
+"""A machine: PID, mount, IPC and cgroup namespaces with a real systemd and journald, or with a bare init."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from . import parts
+from .waiting import until
+from .world import World
+
+HERE = Path(__file__).parent
+JOURNALD = ("systemd-journald.service", "systemd-journald.socket", "systemd-journald-dev-log.socket")
+# What Debian's packages would bring; empty, because nothing of it is needed, but Hermes' unit refers to it.
+TARGETS = ("sysinit.target", "basic.target", "network-online.target", "shutdown.target", "timers.target")
+NAMES = ("api.telegram.org", "api.sgroup.qq.com", "bots.qq.com", "llm.lab.test", "ntfy.lab.test", "lab.test")
+CRON_ENVIRONMENT = {"SHELL": "/bin/sh", "PATH": "/usr/bin:/bin", "LOGNAME": "root", "USER": "root"}
+
+
+class Done(subprocess.CompletedProcess):
+    @property
+    def text(self) -> str:
+        return (self.stdout or "") + (self.stderr or "")
+
+
+class Machine:
+    def __init__(self, world: World, systemd: bool = True) -> None:
+        self.world = world
+        self.systemd = systemd
+        self.folder = world.folder
+        self.user_home = self.folder / "h"
+        self.units = self.folder / "units"
+        self.cgroup = _cgroup_root() / f"hw-lab-{uuid.uuid4().hex[:8]}"
+        self.outer: subprocess.Popen | None = None
+        self.pid = 0
+        for folder in (self.user_home, self.units, self.folder / "journal"):
+            folder.mkdir()
+        (self.folder / "hosts").write_text("".join(f"127.0.0.1 {name}\n" for name in ("localhost", *NAMES)))
+        (self.folder / "passwd").write_text(f"root:x:0:0:root:{self.user_home}:/bin/sh\n")
+        (self.folder / "bundles").write_text("".join(f"{bundle}\n" for bundle in _bundles()))
+        # Hermes 0.19.0 calls a list of authorities with few in it corrupted, so ours joins the usual ones
+        (self.folder / "bundle.pem").write_bytes(_bundles()[-1].read_bytes() + (self.folder / "lab-ca.pem").read_bytes())
+        for name in JOURNALD:
+            shutil.copy(f"/lib/systemd/system/{name}", self.units / name)
+        for name in TARGETS:
+            (self.units / name).write_text("[Unit]\nDefaultDependencies=no\n")
+        (self.units / "multi-user.target").write_text(
+            "[Unit]\nDefaultDependencies=no\nWants=systemd-journald.service\nAfter=systemd-journald.service\n")
+
+    # life and death
+
+    def boot(self) -> None:
+        self.cgroup.mkdir()
+        init = (["/lib/systemd/systemd", "--system", "--unit=multi-user.target", "--log-target=journal"]
+                if self.systemd else [sys.executable, str(HERE / "init.py")])
+        output = (self.folder / "boot.out").open("a")
+        self.outer = subprocess.Popen(
+            ["sh", "-c", 'echo $$ > "$0/cgroup.procs"; exec "$@"', str(self.cgroup),
+             "nsenter", "-t", str(self.world.pid), "-n",
+             "unshare", "-f", "-p", "-m", "-i", "-C", "--mount-proc", "--propagation", "private", "--kill-child",
+             "sh", str(HERE / "boot.sh"), str(self.folder), *init],
+            stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
+            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
+        output.close()
+        self.pid = until(lambda: _child(self.outer.pid), "the machine's PID 1", every=0.02)
+        if self.systemd:
+            until(lambda: self.systemctl("is-active", "multi-user.target", check=False).stdout.strip() == "active",
+                  "systemd is up", explain=lambda: (self.folder / "boot.out").read_text())
+        else:
+            until(lambda: b"init.py" in Path(f"/proc/{self.pid}/cmdline").read_bytes(), "the bare init is up")
+
+    def kill(self) -> None:
+        """As if the power went: PID 1 goes and takes all its processes along."""
+        if self.pid and self.outer and self.outer.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+        if self.outer:
+            self.outer.wait(20)
+        self.pid = 0
+        if self.cgroup.exists():
+            until(self._cgroup_gone, "the machine's cgroup is empty", within=20)
+
+    def reboot(self) -> None:
+        self.kill()
+        self.boot()
+
+    def _cgroup_gone(self) -> bool:
+        for folder, _, _ in os.walk(self.cgroup, topdown=False):
+            try:
+                os.rmdir(folder)
+            except OSError:
+                return False
+        return True
+
+    # inside
+
+    def start(self, command: Sequence[str], env: Mapping[str, str] | None = None, **more) -> subprocess.Popen:
+        """A command inside, not waited for; its process group is its own."""
+        settings = {**CRON_ENVIRONMENT, "HOME": str(self.user_home), **(env or {})}
+        return subprocess.Popen(
+            ["nsenter", "-t", str(self.pid), "-p", "-m", "-i", "-n", "-C", "--wd=/", *map(str, command)],
+            env=settings, start_new_session=True, **{"stdin": subprocess.DEVNULL, **more})
+
+    def run(self, command: Sequence[str], env: Mapping[str, str] | None = None, within: float = 60,
+            check: bool = False) -> Done:
+        process = self.start(command, env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            out, err = process.communicate(timeout=within)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            out, err = process.communicate()
+            raise AssertionError(f"not done within {within:.0f} s: {list(command)}\n{out}\n{err}") from None
+        done = Done(list(command), process.returncode, out, err)
+        if check and done.returncode:
+            raise AssertionError(f"{list(command)} ended with {done.returncode}\n{done.text}")
+        return done
+
+    def systemctl(self, *words: str, check: bool = True, within: float = 60) -> Done:
+        return self.run(["systemctl", "--no-pager", *words], within=within, check=check)
+
+    def show(self, unit: str, *names: str) -> dict[str, str]:
+        lines = self.systemctl("show", unit, "-p", ",".join(names)).stdout.splitlines()
+        return dict(line.split("=", 1) for line in lines)
+
+    def journal(self, *words: str) -> list[dict]:
+        text = self.run(["journalctl", "--no-pager", "-o", "json", *words], check=True).stdout
+        return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+    def journal_text(self, unit: str) -> str:
+        return self.run(["journalctl", "--no-pager", "-o", "cat", "-u", unit], check=True).stdout
+
+    def inner_pids(self) -> dict[int, int]:
+        """Process ids as seen inside → outside."""
+        pids = {}
+        for entry in Path("/proc").glob("[0-9]*/status"):
+            try:
+                fields = dict(line.split(":", 1) for line in entry.read_text().splitlines() if ":" in line)
+            except OSError:
+                continue
+            names = fields.get("NSpid", "").split()
+            if len(names) > 1 and _namespace(int(names[0])) == _namespace(self.pid):
+                pids[int(names[-1])] = int(names[0])
+        return pids
+
+
+def _bundles() -> list[Path]:
+    """The lists of authorities that programs of the machine trust: the lab's own joins them."""
+    venvs = {parts.CACHE, Path(sys.prefix).parent, Path(sys.prefix)}
+    found = {bundle for folder in venvs for pattern in ("*/", "")
+             for bundle in folder.glob(f"{pattern}lib/python3*/site-packages/certifi/cacert.pem")}
+    return sorted(found | {file for file in (Path("/etc/ssl/certs/ca-certificates.crt"),) if file.exists()})
+
+
+def _namespace(pid: int) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid")
+    except OSError:
+        return ""
+
+
+def _child(pid: int) -> int:
+    try:
+        return int((Path(f"/proc/{pid}/task/{pid}/children").read_text().split() or ["0"])[0])
+    except OSError:
+        return 0
+
+
+def _cgroup_root() -> Path:
+    for line in Path("/proc/mounts").read_text().splitlines():
+        _, place, kind, *_ = line.split()
+        if kind == "cgroup2":
+            return Path(place)
+    raise AssertionError("no cgroup2 file system is mounted here")
