@@ -1,0 +1,1 @@
+"""The database doctor: look without touching, heal on a copy, never lose a row."""

@@ -1,0 +1,132 @@
+"""What SQLite can say about a database over an open connection, sorted into damage and mere circumstances."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from watchdog.sqlite.reference import is_virtual, quoted, shadows
+
+_CORRUPT, _NOTADB, _FULL, _ERROR = 11, 26, 13, 1
+_INSERTS = re.compile(r"AFTER\s+INSERT\s+ON\s+[\"'`\[]?(\w+)[\"'`\]]?.*?INSERT\s+INTO\s+[\"'`\[]?(\w+)[\"'`\]]?\s*"
+                      r"\(([^)]*)\)\s*VALUES\s*\((.*)\)\s*;\s*END", re.I | re.S)
+
+
+def is_damage(error: sqlite3.Error, folder: str = "") -> bool:
+    """Whether an error speaks of the file, not of locks, permissions or space."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:
+        return "malformed" in str(error) or "not a database" in str(error)
+    code &= 0xFF
+    if code == _FULL:       # a wild page number in an overflow chain says "full" on an empty disk
+        return not folder or free_space(folder) > 1 << 26
+    if code == _ERROR:
+        return "vtable constructor failed" in str(error) or "malformed" in str(error)
+    return code in (_CORRUPT, _NOTADB)
+
+
+def free_space(folder: str) -> int:
+    try:
+        status = os.statvfs(folder or ".")
+    except OSError:
+        return 0
+    return status.f_bavail * status.f_frsize
+
+
+def integrity(db: sqlite3.Connection, most: int = 100, quick: bool = False) -> tuple[str, ...]:
+    """The rows of integrity_check, all of them read; () when it says ok."""
+    rows: list[str] = []
+    try:
+        for (row,) in db.execute(f"PRAGMA {'quick' if quick else 'integrity'}_check({most})"):
+            rows.append(text(row))
+    except sqlite3.Error as error:
+        if not is_damage(error):
+            raise
+        rows.append(str(error))
+    return () if rows == ["ok"] else tuple(line for row in rows for line in row.splitlines()
+                                          if line and not line.startswith("*** in database")) or ("no answer",)
+
+
+def text(value: object) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def orphans(db: sqlite3.Connection, most: int = 1_000_000) -> int:
+    """How many rows refer to a parent that does not exist."""
+    count = 0
+    for _ in db.execute("PRAGMA foreign_key_check"):
+        count += 1
+        if count >= most:
+            break
+    return count
+
+
+@dataclass(frozen=True)
+class Fill:
+    """How a full-text index gets its rows: read from the trigger that keeps it up."""
+
+    fts: str
+    table: str
+    columns: str
+    values: str
+
+    @property
+    def sql(self) -> str:
+        return (f"INSERT INTO {quoted(self.fts)}({self.columns}) SELECT {self.values} "
+                f"FROM {quoted(self.table)} AS new ORDER BY new.rowid")
+
+
+def fills(schema: Mapping[tuple[str, str], str]) -> tuple[Fill, ...]:
+    """The fills of a schema given as {(type, name): sql}."""
+    virtual = {name for (kind, name), sql in schema.items() if kind == "table" and is_virtual(sql)}
+    found: dict[str, Fill] = {}
+    for (kind, _), sql in schema.items():
+        match = _INSERTS.search(sql) if kind == "trigger" else None
+        if match and match[2] in virtual:
+            found.setdefault(match[2], Fill(match[2], match[1], match[3], match[4]))
+    return tuple(found.values())
+
+
+def schema(db: sqlite3.Connection) -> dict[tuple[str, str], str]:
+    return {(text(kind), text(name)): text(sql) for kind, name, sql in
+            db.execute("SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL")}
+
+
+def tables(db: sqlite3.Connection) -> list[str]:
+    """The tables that hold the user's rows: no full-text shadows, nothing of SQLite's own."""
+    all_tables = {name: sql for (kind, name), sql in schema(db).items() if kind == "table"}
+    inner = shadows(all_tables.items())
+    return [name for name, sql in all_tables.items()
+            if name not in inner and not is_virtual(sql) and not name.startswith("sqlite_")]
+
+
+def counts(db: sqlite3.Connection) -> dict[str, int]:
+    return {name: db.execute(f"SELECT count(*) FROM {quoted(name)}").fetchone()[0] for name in tables(db)}
+
+
+def fts_counts(db: sqlite3.Connection) -> Iterator[str]:
+    """Full-text indexes that have lost rows: nothing else sees it."""
+    for fill in fills(schema(db)):
+        try:
+            rows = db.execute(f"SELECT count(*) FROM {quoted(fill.table)}").fetchone()[0]
+            indexed = db.execute(f"SELECT count(*) FROM {quoted(fill.fts + '_docsize')}").fetchone()[0]
+        except sqlite3.Error as error:
+            if is_damage(error) or "no such table" in str(error):
+                yield f"the full-text index {fill.fts} cannot be read: {error}"
+            continue
+        if rows != indexed:
+            yield f"the full-text index {fill.fts} has {indexed} of {rows} rows of {fill.table}"
+
+
+def fts_content(db: sqlite3.Connection) -> Iterator[str]:
+    """Full-text indexes whose content is damaged. Takes the write lock: for private copies only."""
+    for (kind, name), sql in schema(db).items():
+        if kind == "table" and is_virtual(sql) and "fts5" in sql.lower():
+            try:
+                db.execute(f"INSERT INTO {quoted(name)}({quoted(name)}) VALUES('integrity-check')")
+            except sqlite3.Error as error:
+                if "no such module" not in str(error) and "no such tokenizer" not in str(error):
+                    yield f"the full-text index {name} is damaged: {error}"

@@ -1,0 +1,160 @@
+"""The deep look: SQLite's own checks, in a process of their own, as the owner of the file."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import sys
+import tempfile
+import threading
+from dataclasses import asdict
+from typing import Any
+
+from watchdog.sqlite import checks
+from watchdog.sqlite.grade import Deep
+from watchdog.sqlite.reading import Moved, connect, place
+
+FTS_UP_TO = 256 << 20       # bytes; above, the content of full-text indexes is checked on the daily backup only
+
+
+def examine(path: str, timeout: float = 3600, fts_up_to: int = FTS_UP_TO) -> Deep:
+    """What SQLite says about a database; never an exception, never 'broken' for a lock or a full disk."""
+    import subprocess
+
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    environment = {**os.environ, "PYTHONPATH": package}
+    try:
+        done = subprocess.run([sys.executable, "-m", "watchdog.sqlite.deep"], env=environment, text=True, cwd="/",
+                              input=json.dumps({"path": os.path.abspath(path), "fts_up_to": fts_up_to}),
+                              capture_output=True, timeout=timeout)
+        answer = json.loads(done.stdout)
+    except subprocess.TimeoutExpired:
+        return Deep(unknown=f"SQLite did not finish its checks in {timeout:.0f} s")
+    except (OSError, ValueError):
+        return Deep(unknown="the checking process died")
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in answer.items()}
+    return Deep(**values)
+
+
+def inspect(path: str, fts_up_to: int = FTS_UP_TO, tries: int = 3) -> Deep:
+    """The checks themselves; a file that changes under an immutable look is looked at again."""
+    for _ in range(tries):
+        try:
+            with place(path) as (where, mode):
+                return _inspect(path, where, mode, fts_up_to)
+        except Moved:
+            continue
+        except sqlite3.Error as error:
+            return Deep(unknown=_words(error), sqlite=sqlite3.sqlite_version)
+        except OSError as error:
+            return Deep(unknown=f"cannot read it: {error.strerror}", sqlite=sqlite3.sqlite_version)
+    return Deep(unknown="the file keeps changing hands while it is looked at", sqlite=sqlite3.sqlite_version)
+
+
+def _inspect(path: str, where: str, mode: str, fts_up_to: int) -> Deep:
+    folder, version = os.path.dirname(path), sqlite3.sqlite_version
+    db = connect(where, mode)
+    try:
+        try:
+            db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        except sqlite3.Error as error:
+            if checks.is_damage(error, folder):
+                return Deep(broken=f"SQLite cannot open it: {error}", sqlite=version)
+            raise
+        beside = _Beside(where, mode, folder)
+        beside.start()
+        rows = checks.integrity(db)
+        beside.join()
+    finally:
+        db.close()
+    if beside.error is not None:
+        raise beside.error
+    fts, says = list(beside.fts), []
+    size = os.path.getsize(path)
+    if rows or not beside.has_fts:
+        pass
+    elif size > fts_up_to:
+        says.append(f"the content of the full-text indexes was not checked ({size >> 20} MB); db backup checks it")
+    else:
+        found = fts_on_copy(where, mode)
+        fts += found if found is not None else []
+        if found is None:
+            says.append("no room for a copy: the content of the full-text indexes was not checked")
+    return Deep(integrity=rows, orphans=beside.orphans, fts=tuple(fts), rows=beside.rows, says=tuple(says),
+                sqlite=version)
+
+
+class _Beside(threading.Thread):
+    """Foreign keys and counts while integrity_check runs: SQLite works without Python's lock."""
+
+    def __init__(self, where: str, mode: str, folder: str):
+        super().__init__(daemon=True)
+        self.where, self.mode, self.folder = where, mode, folder
+        self.orphans, self.has_fts = 0, False
+        self.fts: list[str] = []
+        self.rows: dict[str, int] = {}
+        self.error: sqlite3.Error | None = None
+
+    def run(self) -> None:
+        db = connect(self.where, self.mode)
+        try:
+            db.execute("BEGIN")         # one snapshot: a row between two counts is no fault
+            self.has_fts = bool(checks.fills(checks.schema(db)))
+            self.fts = list(checks.fts_counts(db))
+            self.rows = checks.counts(db)
+            self.orphans = checks.orphans(db)
+        except sqlite3.Error as error:
+            if not checks.is_damage(error, self.folder):    # damage is integrity_check's to tell
+                self.error = error
+        finally:
+            db.close()
+
+
+def fts_on_copy(where: str, mode: str) -> list[str] | None:
+    """Faults in the content of full-text indexes, found on a private copy; None when there is no room for one."""
+    folder = tempfile.mkdtemp(prefix="hermes-watchdog-")
+    try:
+        if checks.free_space(folder) < 2 * os.path.getsize(where) + (64 << 20):
+            return None
+        source, copy = connect(where, mode), connect(os.path.join(folder, "copy.db"), "mode=rwc")
+        try:
+            source.backup(copy, pages=-1)
+            copy.execute("PRAGMA synchronous=OFF")
+            return list(checks.fts_content(copy))
+        finally:
+            source.close()
+            copy.close()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _words(error: sqlite3.Error) -> str:
+    text = str(error)
+    if "locked" in text or "busy" in text:
+        return "busy: another process holds a lock; nothing is wrong with the file as far as anyone can tell"
+    return f"SQLite could not look ({text}); that speaks of locks, permissions or space, not of the file"
+
+
+def _as_owner(path: str) -> None:
+    """Give up root for the owner of the file, so that anything SQLite makes is theirs."""
+    if os.geteuid() == 0:
+        status = os.stat(path)
+        os.setgroups([])
+        os.setgid(status.st_gid)
+        os.setuid(status.st_uid)
+
+
+def main() -> None:
+    asked = json.load(sys.stdin)
+    try:
+        _as_owner(asked["path"])
+        answer = inspect(asked["path"], asked["fts_up_to"])
+    except OSError as error:
+        answer = Deep(unknown=f"cannot read it: {error.strerror}")
+    json.dump(asdict(answer), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,202 @@
+"""A look at a database that touches nothing: stat, raw bytes, /proc; SQLite itself only when asked to look deep."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from watchdog.sqlite import holders
+from watchdog.sqlite.grade import Seen, Verdict, drift, grade
+from watchdog.sqlite.raw import (
+    ENCODINGS,
+    TABLE_LEAF,
+    Bad,
+    Entry,
+    Header,
+    Image,
+    read_header,
+    read_page,
+    read_schema,
+)
+from watchdog.sqlite.reference import CORE, NAMES, Reference, is_virtual, kind_of, nearest
+from watchdog.sqlite.wal import Wal, read_shm, read_wal
+
+__all__ = ["Verdict", "databases", "look", "observe"]
+
+MOST_FRAMES = 2000      # of a WAL without a live index: what a quick look walks through
+
+
+def databases(home: Path) -> list[Path]:
+    """The databases of a Hermes home that exist: the three, and one per board."""
+    named = [home / name for name in NAMES.values()]
+    if os.environ.get("HERMES_KANBAN_DB"):
+        named[1] = Path(os.environ["HERMES_KANBAN_DB"])
+    boards = sorted((home / "kanban" / "boards").glob("*/kanban.db"))
+    return [path for path in dict.fromkeys([*named, *boards]) if os.path.lexists(path)]
+
+
+def look(path: str | os.PathLike, *, deep: bool = False, known: Mapping[str, Any] | None = None,
+         reference: Reference | None = None, taken: holders.Scan | None = None, pause: float = 0.03) -> Verdict:
+    """The verdict on one database. `known` is the last good state: {'rows': {table: count}, 'at': when}."""
+    import sqlite3
+
+    path = os.fspath(path)
+    if os.environ.get("_HERMES_GATEWAY") == "1":
+        return Verdict(path, "unknown", "started from inside the gateway: closing a file there drops the gateway's own "
+                       "locks on it; run the watchdog from system cron", sqlite=sqlite3.sqlite_version)
+    if taken is None:
+        taken = holders.scan(frozenset([os.path.basename(os.path.realpath(path))]))
+    seen = observe(path, taken)
+    if _bad(seen):
+        # A writer may have been half way through; a fault is one that is still there a moment later.
+        time.sleep(pause)
+        seen = observe(path, taken)
+    ref = reference
+    if seen.schema and (ref is None or seen.kind not in ref.things):
+        ref = nearest(seen.kind, [(entry.type, entry.name, entry.sql) for entry in seen.schema])
+    found = None
+    if deep and seen.size and not seen.unknown and (seen.wal_saves or not seen.header_fault):
+        from watchdog.sqlite.deep import examine
+        found = examine(path)
+    return grade(seen, drift(ref, seen.kind, seen.schema), known, found, ref.name if ref else "",
+                 sqlite3.sqlite_version)
+
+
+def _bad(seen: Seen) -> bool:
+    header = seen.header
+    short = header and header.counts_itself and not seen.wal_size and seen.size < header.pages * header.page_size
+    return bool(seen.header_fault or seen.schema_fault or seen.bad_roots or seen.stale_wal or short)
+
+
+def observe(path: str, taken: holders.Scan | None = None) -> Seen:
+    """Everything a look can tell without SQLite."""
+    seen = Seen(path, kind_of((), path))
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        if os.path.islink(path):
+            return replace(seen, unknown=f"a link to {os.readlink(path)!r}, which does not exist")
+        return replace(seen, absent=True, wal_size=_size(path + "-wal"), deleted=_deleted(path, taken))
+    except OSError as error:
+        return replace(seen, unknown=f"cannot look: {error.strerror}")
+    if not stat.S_ISREG(status.st_mode):
+        what = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket",
+                stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}.get(stat.S_IFMT(status.st_mode), "no file")
+        return replace(seen, unknown=f"{what} where a database should be; move it away by hand")
+    real = os.path.realpath(path)
+    seen = replace(seen, size=status.st_size, wal_size=_size(real + "-wal"), deleted=_deleted(real, taken))
+    try:
+        with ExitStack() as files:
+            fd = _open(real, files)
+            return _read(seen, fd, real, files)
+    except PermissionError:
+        return replace(seen, unknown="no permission to read it; run as its owner")
+    except OSError as error:
+        return replace(seen, unknown=f"cannot read it: {error.strerror}")
+
+
+def _read(seen: Seen, fd: int, path: str, files: ExitStack) -> Seen:
+    if seen.size == 0:
+        return seen
+    data = os.pread(fd, 100, 0)
+    header, fault = None, ""
+    try:
+        header = read_header(data)
+    except Bad as error:
+        fault = str(error)
+    wal, wal_fd = Wal(), -1
+    if seen.wal_size and (header is None or header.wal_mode):
+        wal_fd = _open(path + "-wal", files)
+        wal = _committed(wal_fd, path, files)
+        seen = replace(seen, wal_fault=wal.fault)
+    page_one = os.pread(wal_fd, 100, wal.frames[1]) if 1 in wal.frames else b""
+    try:
+        fresh = read_header(page_one) if page_one else None
+    except Bad:
+        fresh = None
+    if header and fresh and wal.complete and header.counts_itself and fresh.change < header.change:
+        seen = replace(seen, stale_wal=f"the -wal is older than the file (change {fresh.change} against "
+                       f"{header.change}): whoever opens them together loses what is newer")
+    seen = replace(seen, header=header, header_fault=fault, wal_saves=header is None and fresh is not None)
+    trusted = fresh or header
+    if trusted is None:
+        return seen
+    image = Image(fd, trusted.page_size, trusted.reserved, 0, wal_fd, wal.frames)
+    return _schema(seen, image, trusted, wal)
+
+
+def _schema(seen: Seen, image: Image, header: Header, wal: Wal) -> Seen:
+    try:
+        entries = read_schema(image, ENCODINGS[header.encoding])
+    except (Bad, ValueError) as error:
+        if not wal.complete:
+            return replace(seen, says=("the -wal is long and nobody indexes it; the schema was not read",))
+        return replace(seen, schema_fault=f"the schema cannot be read: {error}")
+    seen = replace(seen, schema=tuple(entries),
+                   kind=kind_of([entry.name for entry in entries if entry.type == "table"], seen.path))
+    twice = _twice(entries)
+    if twice:
+        return replace(seen, schema_fault=f"the schema names {twice} twice; SQLite refuses to open such a file")
+    bad, empty = [], []
+    for entry in entries:
+        if not entry.root or is_virtual(entry.sql):
+            continue
+        try:
+            if entry.root > image.pages:
+                raise Bad("outside the file")
+            page = read_page(image.page(entry.root), entry.root, image.usable)
+        except Bad:
+            bad.append(entry.name)
+            continue
+        if page.kind == TABLE_LEAF and not page.pointers and entry.name in CORE.get(seen.kind, ()):
+            empty.append(entry.name)
+    return replace(seen, bad_roots=tuple(bad) if wal.complete else (), empty=tuple(empty))
+
+
+def _twice(entries: list[Entry]) -> str:
+    names: set[tuple[bool, str]] = set()
+    for entry in entries:
+        key = (entry.type == "trigger", entry.name.lower())     # a trigger may share its name with a table
+        if key in names:
+            return entry.name
+        names.add(key)
+    return ""
+
+
+def _committed(wal_fd: int, path: str, files: ExitStack) -> Wal:
+    """The committed frames: from the live index when there is one, else by walking a bounded part of the WAL."""
+    head = os.pread(wal_fd, 32, 0)
+    try:
+        shm = _open(path + "-shm", files)
+        frames = read_shm(shm, head)
+    except OSError:
+        frames = None
+    if frames is not None:
+        return Wal(int.from_bytes(head[8:12], "big"), frames, size=os.fstat(wal_fd).st_size)
+    return read_wal(wal_fd, most=MOST_FRAMES, verify=False)
+
+
+def _deleted(path: str, taken: holders.Scan | None) -> tuple[tuple[int, str, str], ...]:
+    if taken is None:
+        taken = holders.scan(frozenset([os.path.basename(path)]))
+    return tuple((one.pid, one.name, one.file or "database file")
+                 for one in holders.of(path, taken) if one.deleted and one.file != "-shm")
+
+
+def _open(path: str, files: ExitStack) -> int:
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    files.callback(os.close, fd)
+    return fd
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0

@@ -1,0 +1,330 @@
+"""SQLite's file format read as bytes: header, pages, cells, records, schema."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+MAGIC = b"SQLite format 3\0"
+INDEX_INTERIOR, TABLE_INTERIOR, INDEX_LEAF, TABLE_LEAF = 2, 5, 10, 13
+SIZES = tuple(1 << bits for bits in range(9, 17))
+_INT_SIZES = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)
+
+
+class Bad(ValueError):
+    """These bytes are not what SQLite writes."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """The fields of the first 100 bytes that the doctor looks at."""
+
+    page_size: int
+    write_version: int
+    reserved: int
+    change: int
+    pages: int
+    free_head: int
+    free_count: int
+    largest_root: int
+    encoding: int
+    user_version: int
+    application: int
+    valid_for: int
+
+    @property
+    def wal_mode(self) -> bool:
+        return self.write_version == 2
+
+    @property
+    def counts_itself(self) -> bool:
+        """Whether the page count in the header was written by the same change as the rest."""
+        return self.change == self.valid_for and self.pages > 0
+
+
+def read_header(data: bytes) -> Header:
+    """The header, or Bad with the fault in words."""
+    if len(data) < 100:
+        raise Bad(f"the file has {len(data)} bytes; a database has at least 512")
+    if data[:16] != MAGIC:
+        raise Bad(foreign(data) or f"the first bytes are {data[:16]!r}, not 'SQLite format 3'")
+    raw_size = struct.unpack_from(">H", data, 16)[0]
+    size = 65536 if raw_size == 1 else raw_size
+    if size not in SIZES:
+        raise Bad(f"the header gives a page size of {raw_size}, which does not exist")
+    if data[18] not in (1, 2) or data[19] not in (1, 2):
+        raise Bad(f"the header gives file format {data[18]}/{data[19]}, which does not exist")
+    if data[21:24] != b"\x40\x20\x20" or size - data[20] < 480:
+        raise Bad("the fixed bytes of the header are wrong")
+    change, pages, free_head, free_count = struct.unpack_from(">4I", data, 24)
+    largest_root, encoding, user_version = struct.unpack_from(">3I", data, 52)
+    application = struct.unpack_from(">I", data, 68)[0]
+    if encoding not in (0, 1, 2, 3):
+        raise Bad(f"the header gives text encoding {encoding}, which does not exist")
+    return Header(size, data[18], data[20], change, pages, free_head, free_count, largest_root, encoding,
+                  user_version, application, struct.unpack_from(">I", data, 92)[0])
+
+
+def foreign(data: bytes) -> str:
+    """What the file is instead, when its first bytes tell."""
+    if data[:5] == b"SQLit" and data[5:8] in (b"\x17\x03\x01", b"\x17\x03\x02", b"\x17\x03\x03"):
+        return "a TLS record was written over the header: a socket and the file shared a descriptor"
+    for magic, name in ((b"\x1f\x8b", "gzip data"), (b"age-encryption.org", "an age-encrypted file"),
+                        (b"-----BEGIN AGE", "an age-encrypted file"), (b"PK\x03\x04", "a zip archive"),
+                        (b"\x28\xb5\x2f\xfd", "zstd data"), (b"BZh", "bzip2 data"), (b"\xfd7zXZ", "xz data")):
+        if data.startswith(magic):
+            return f"the file is {name}, not a database"
+    if data and not data.strip(b"\0"):
+        return "the header is all zeros"
+    return ""
+
+
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """The number at this offset and the offset behind it."""
+    byte = data[at]
+    if byte < 128:
+        return byte, at + 1
+    value = byte & 127
+    for step in range(1, 8):
+        byte = data[at + step]
+        value = value << 7 | byte & 127
+        if byte < 128:
+            return value, at + step + 1
+    return value << 8 | data[at + 8], at + 9
+
+
+def signed(value: int) -> int:
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+# --- pages -----------------------------------------------------------------------------------------------------------
+
+class Image:
+    """A database as its readers see it: each page from the WAL when a commit put it there, else from the file."""
+
+    def __init__(self, fd: int, page_size: int, reserved: int = 0, pages: int = 0, wal_fd: int = -1,
+                 frames: Mapping[int, int] | None = None):
+        self.fd, self.page_size, self.usable = fd, page_size, page_size - reserved
+        self.wal_fd, self.frames = wal_fd, frames or {}
+        in_file = -(-os.fstat(fd).st_size // page_size)
+        self.pages = pages or max(in_file, max(self.frames, default=0))
+
+    def page(self, number: int) -> bytes:
+        if number in self.frames:
+            data = os.pread(self.wal_fd, self.page_size, self.frames[number])
+        else:
+            data = os.pread(self.fd, self.page_size, (number - 1) * self.page_size)
+        return data if len(data) == self.page_size else data.ljust(self.page_size, b"\0")
+
+
+@dataclass(frozen=True)
+class Page:
+    """One b-tree page whose header and cell pointers are as SQLite writes them."""
+
+    kind: int
+    data: bytes
+    pointers: tuple[int, ...]
+    right: int = 0
+
+    @property
+    def leaf(self) -> bool:
+        return self.kind in (TABLE_LEAF, INDEX_LEAF)
+
+
+def read_page(data: bytes, number: int, usable: int) -> Page:
+    """The b-tree page in these bytes, or Bad."""
+    base = 100 if number == 1 else 0
+    kind = data[base]
+    if kind not in (INDEX_INTERIOR, TABLE_INTERIOR, INDEX_LEAF, TABLE_LEAF):
+        raise Bad(f"page {number} is not a b-tree page")
+    freeblock, count, start = struct.unpack_from(">3H", data, base + 1)
+    begin = base + (8 if kind in (TABLE_LEAF, INDEX_LEAF) else 12)
+    low = begin + 2 * count
+    start = start or 65536
+    if low > usable or not low <= start <= usable or freeblock >= usable:
+        raise Bad(f"the header of page {number} is wrong")
+    pointers = struct.unpack_from(f">{count}H", data, begin)
+    if count and (min(pointers) < start or max(pointers) > usable - 4 or len(set(pointers)) != count):
+        raise Bad(f"the cell pointers of page {number} are wrong")
+    right = struct.unpack_from(">I", data, base + 8)[0] if begin - base == 12 else 0
+    return Page(kind, data, pointers, right)
+
+
+def local_size(size: int, usable: int, table: bool) -> int:
+    """How much of a payload is kept on the page itself."""
+    most = usable - 35 if table else (usable - 12) * 64 // 255 - 23
+    if size <= most:
+        return size
+    least = (usable - 12) * 32 // 255 - 23
+    part = least + (size - least) % (usable - 4)
+    return part if part <= most else least
+
+
+def children(page: Page) -> Iterator[tuple[int, int | None]]:
+    """(child page, greatest key below it) of an interior page; keys only in table trees."""
+    for at in page.pointers:
+        child = struct.unpack_from(">I", page.data, at)[0]
+        yield child, signed(varint(page.data, at + 4)[0]) if page.kind == TABLE_INTERIOR else None
+    yield page.right, None
+
+
+@dataclass(frozen=True)
+class Cell:
+    rowid: int
+    size: int           # of the whole payload
+    local: bytes
+    overflow: int       # first page of the chain, 0 when the payload is all here
+    begin: int          # where it lies on its page
+    end: int
+
+
+def read_cell(page: Page, at: int, usable: int) -> Cell:
+    """A cell with a payload: of a table leaf or of either kind of index page."""
+    data, begin = page.data, at
+    try:
+        if page.kind == INDEX_INTERIOR:
+            at += 4
+        size, at = varint(data, at)
+        rowid = 0
+        if page.kind == TABLE_LEAF:
+            rowid, at = varint(data, at)
+    except IndexError:
+        raise Bad("a cell runs over the end of its page") from None
+    kept = local_size(size, usable, page.kind == TABLE_LEAF)
+    end = at + kept + (4 if kept < size else 0)
+    if end > usable or size > 1 << 31:
+        raise Bad("a cell runs over the end of its page")
+    overflow = struct.unpack_from(">I", data, at + kept)[0] if kept < size else 0
+    return Cell(signed(rowid), size, data[at:at + kept], overflow, begin, end)
+
+
+def chain(image: Image, cell: Cell) -> list[int]:
+    """The overflow pages of a cell, or Bad when the chain is too short, too long, or leaves the file."""
+    pages: list[int] = []
+    number = cell.overflow
+    for _ in range(-(-(cell.size - len(cell.local)) // (image.usable - 4))):
+        if not 1 < number <= image.pages or number in pages[-1:]:
+            raise Bad("an overflow chain is broken")
+        pages.append(number)
+        number = struct.unpack_from(">I", image.page(number))[0]
+    if number:
+        raise Bad("an overflow chain does not end where the row does")
+    if len(set(pages)) != len(pages):
+        raise Bad("an overflow chain runs in a circle")
+    return pages
+
+
+def payload(image: Image, cell: Cell) -> bytes:
+    """The whole payload of a cell."""
+    if not cell.overflow:
+        return cell.local
+    rest = b"".join(image.page(number)[4:image.usable] for number in chain(image, cell))
+    return (cell.local + rest)[:cell.size]
+
+
+@dataclass(frozen=True)
+class Text:
+    """Text that is not valid in the encoding of the database: kept as its bytes."""
+
+    raw: bytes
+
+
+Value = None | int | float | str | bytes | Text
+ENCODINGS = {0: "utf-8", 1: "utf-8", 2: "utf-16-le", 3: "utf-16-be"}
+
+
+def read_record(data: bytes, encoding: str = "utf-8") -> list[Value]:
+    """The values of a record; Bad unless header and body fit the payload to the byte."""
+    try:
+        end, at = varint(data, 0)
+        if not at <= end <= len(data):
+            raise Bad("the header of a record is wrong")
+        types = []
+        while at < end:
+            kind, at = varint(data, at)
+            types.append(kind)
+    except IndexError:
+        raise Bad("the header of a record is wrong") from None
+    values: list[Value] = []
+    if at != end:
+        raise Bad("the header of a record is wrong")
+    for kind in types:
+        if kind >= 12:
+            body = data[at:at + (kind - 12) // 2]
+            if len(body) != (kind - 12) // 2:
+                raise Bad("a record is longer than its payload")
+            at += len(body)
+            if kind & 1:
+                try:
+                    values.append(body.decode(encoding))
+                except UnicodeDecodeError:
+                    values.append(Text(body))
+            else:
+                values.append(body)
+        elif kind == 0:
+            values.append(None)
+        elif kind == 7:
+            if at + 8 > len(data):
+                raise Bad("a record is longer than its payload")
+            values.append(struct.unpack_from(">d", data, at)[0])
+            at += 8
+        elif kind < 10:
+            size = _INT_SIZES[kind]
+            values.append(kind - 8 if kind > 7 else int.from_bytes(data[at:at + size], "big", signed=True))
+            at += size
+        else:
+            raise Bad("a record has a type that does not exist")
+    if at != len(data):
+        raise Bad("a record is shorter or longer than its payload")
+    return values
+
+
+# --- the schema ------------------------------------------------------------------------------------------------------
+
+@dataclass(frozen=True)
+class Entry:
+    """One row of sqlite_schema."""
+
+    type: str
+    name: str
+    table: str
+    root: int
+    sql: str
+
+
+def entry_of(values: list[Value]) -> Entry | None:
+    """A schema row, if these values can be one."""
+    if len(values) != 5 or values[0] not in ("table", "index", "view", "trigger"):
+        return None
+    kind, name, table, root, sql = values
+    if not isinstance(name, str) or not isinstance(table, str) or not isinstance(root, int | None):
+        return None
+    if not isinstance(sql, str | None):
+        return None
+    return Entry(str(kind), name, table, root or 0, sql or "")
+
+
+def read_schema(image: Image, encoding: str = "utf-8", most: int = 2000) -> list[Entry]:
+    """sqlite_schema by walking its tree from page 1; Bad when any of it cannot be read."""
+    entries: list[Entry] = []
+    stack = [1]
+    seen: set[int] = set()
+    while stack:
+        number = stack.pop()
+        if number in seen or len(seen) > most or not 0 < number <= image.pages:
+            raise Bad("the tree of the schema table is damaged")
+        seen.add(number)
+        page = read_page(image.page(number), number, image.usable)
+        if page.kind == TABLE_INTERIOR:
+            stack.extend(child for child, _ in reversed(list(children(page))))
+            continue
+        if page.kind != TABLE_LEAF:
+            raise Bad("the tree of the schema table is damaged")
+        for at in page.pointers:
+            entry = entry_of(read_record(payload(image, read_cell(page, at, image.usable)), encoding))
+            if entry is None:
+                raise Bad("a row of the schema table is damaged")
+            entries.append(entry)
+    return entries

@@ -1,0 +1,87 @@
+"""A connection that reads a live database and leaves no trace: no sidecar made or removed, no lock a writer feels."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import quote
+
+from watchdog.sqlite.raw import Bad, read_header
+
+
+class Moved(Exception):
+    """The file changed under a reader that relied on its rest; ask again."""
+
+
+def uri(path: str, mode: str) -> str:
+    return f"file:{quote(os.path.abspath(path))}?{mode}"
+
+
+def connect(path: str, mode: str = "mode=ro", timeout: float = 5) -> sqlite3.Connection:
+    db = sqlite3.connect(uri(path, mode), uri=True, timeout=timeout, isolation_level=None, check_same_thread=False)
+    db.text_factory = bytes         # damaged text must not stop a check
+    return db
+
+
+@contextmanager
+def place(path: str) -> Iterator[tuple[str, str]]:
+    """Where and with which URI mode to open this database, several times if need be.
+
+    `mode=ro` is harmless beside its users but would leave a -wal and -shm beside a file that has none, so:
+    nobody uses it -> immutable, and afterwards make sure that nobody came; a -wal without -shm (a crash) -> through
+    links in a private folder, where the -shm may be made and thrown away.
+    """
+    wal, shm = os.path.exists(path + "-wal"), os.path.exists(path + "-shm")
+    if not _wal_mode(path) or (wal and shm):
+        yield path, "mode=ro"
+        return
+    if not wal or os.path.getsize(path + "-wal") == 0:
+        before = _signature(path)
+        yield path, "mode=ro&immutable=1"
+        if _signature(path) != before:
+            raise Moved(path)
+        return
+    folder = _private(path)
+    before = _signature(path)
+    try:
+        copy = os.path.join(folder, "db")
+        for part in ("", "-wal"):
+            try:
+                os.link(path + part, copy + part)
+            except OSError:
+                shutil.copyfile(path + part, copy + part)
+        yield copy, "mode=ro"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if _signature(path) != before:
+        raise Moved(path)
+
+
+def _private(path: str) -> str:
+    try:
+        return tempfile.mkdtemp(prefix=f".{os.path.basename(path)}.look-", dir=os.path.dirname(path) or ".")
+    except OSError:
+        return tempfile.mkdtemp(prefix="hermes-watchdog-")
+
+
+def _wal_mode(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return read_header(file.read(100)).wal_mode
+    except Bad:
+        return True         # the WAL may hold a better header
+
+
+def _signature(path: str) -> tuple:
+    marks: list[tuple[int, ...]] = []
+    for part in ("", "-wal"):
+        try:
+            status = os.stat(path + part)
+            marks.append((status.st_ino, status.st_size, status.st_mtime_ns))
+        except OSError:
+            marks.append(())
+    return tuple(marks)

@@ -1,0 +1,246 @@
+"""What the tables should look like: asked of the Hermes that is installed, else from the releases we know."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+NAMES = {"state": "state.db", "kanban": "kanban.db", "response_store": "response_store.db"}
+CORE = {"state": ("sessions", "messages"), "kanban": ("tasks", "task_events"),
+        "response_store": ("responses", "conversations")}
+
+
+@dataclass(frozen=True)
+class Column:
+    name: str
+    type: str
+    notnull: bool
+    default: str | None
+    pk: int
+    hidden: int = 0         # 2 and 3 are generated columns
+
+
+@dataclass(frozen=True)
+class Thing:
+    """A table, index, trigger or view with the SQL that makes it."""
+
+    type: str
+    name: str
+    table: str
+    sql: str
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The schema one Hermes release expects, per kind of database."""
+
+    name: str                                   # 'Hermes 0.19.0, installed' or 'Hermes 0.13.0, known release'
+    things: Mapping[str, tuple[Thing, ...]]
+    optional: Mapping[str, tuple[Thing, ...]]   # tables that appear on first use
+
+
+def kind_of(tables: Iterable[str], path: str = "") -> str:
+    """Which of the databases this is: by its tables, else by its name."""
+    have = {table.lower() for table in tables}
+    for kind, core in CORE.items():
+        if have.issuperset(core):
+            return kind
+    for kind, core in CORE.items():
+        if have.intersection(core):
+            return kind
+    base = os.path.basename(path)
+    return next((kind for kind, name in NAMES.items() if base.startswith(name)), "") if not have else ""
+
+
+_columns: dict[str, tuple[Column, ...]] = {}        # by SQL; the known releases fill it from their table
+
+
+def columns_of(sql: str) -> tuple[Column, ...]:
+    """The columns a CREATE TABLE makes, as SQLite itself reads it; () when it cannot."""
+    if sql not in _columns:
+        _columns[sql] = _parse(sql)
+    return _columns[sql]
+
+
+def _parse(sql: str) -> tuple[Column, ...]:
+    db = sqlite3.connect(":memory:")
+    try:
+        db.execute(sql)
+        (name,) = db.execute("SELECT name FROM sqlite_schema").fetchone()
+        rows = db.execute(f"PRAGMA table_xinfo({quoted(name)})").fetchall()
+    except (sqlite3.Error, TypeError):
+        return ()
+    finally:
+        db.close()
+    return tuple(Column(row[1], row[2], bool(row[3]), row[4], row[5], row[6]) for row in rows)
+
+
+def quoted(name: str) -> str:
+    """A name as SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def is_virtual(sql: str) -> bool:
+    return sql[:30].upper().split()[:2] == ["CREATE", "VIRTUAL"]
+
+
+def shadows(things: Iterable[tuple[str, str]]) -> frozenset[str]:
+    """Names of the tables that full-text indexes keep for themselves, from (name, sql) of all tables."""
+    virtual = [name for name, sql in things if is_virtual(sql)]
+    return frozenset(f"{name}_{part}" for name in virtual for part in ("data", "idx", "content", "docsize", "config"))
+
+
+# --- the releases we know --------------------------------------------------------------------------------------------
+
+@lru_cache(maxsize=1)
+def releases() -> tuple[Reference, ...]:
+    """Every release in the table that ships with us, oldest first."""
+    known = json.loads((Path(__file__).parent / "schemas.json").read_text("utf-8"))
+    things = []
+    for thing in known["things"]:
+        if columns := thing.pop("columns", None):
+            _columns.setdefault(thing["sql"], tuple(Column(*column) for column in columns))
+        things.append(Thing(**thing))
+    optional = {kind: tuple(things[number] for number in numbers) for kind, numbers in known["optional"].items()}
+    return tuple(
+        Reference(f"Hermes {version}, known release",
+                  {kind: tuple(things[number] for number in numbers) for kind, numbers in kinds.items()}, optional)
+        for version, kinds in known["releases"].items())
+
+
+def release(version: str) -> Reference | None:
+    """The known release of this version."""
+    return next((one for one in releases() if one.name.split()[1].rstrip(",") == version), None)
+
+
+def nearest(kind: str, things: Sequence[tuple[str, str, str]]) -> Reference | None:
+    """The known release whose schema differs least from what is there: (type, name, sql); the newest of equals."""
+    if kind not in CORE:
+        return None
+    marks = _release_marks(kind)
+    have = _marks(things) & frozenset().union(*marks.values())
+    return min(reversed(releases()), key=lambda one: len(have ^ marks[one.name]))
+
+
+@lru_cache(maxsize=8)
+def _release_marks(kind: str) -> Mapping[str, frozenset[tuple[str, str]]]:
+    return {one.name: frozenset(_marks((t.type, t.name, t.sql) for t in one.things[kind])) for one in releases()}
+
+
+def _marks(things: Iterable[tuple[str, str, str]]) -> set[tuple[str, str]]:
+    """What a schema has, one mark per object and per column."""
+    marks = set()
+    for kind, name, sql in things:
+        marks.add((kind, name.lower()))
+        if kind == "table" and sql and not is_virtual(sql):
+            marks.update((name.lower(), column.name.lower()) for column in columns_of(sql))
+    return marks
+
+
+# --- the Hermes that is installed ------------------------------------------------------------------------------------
+
+# Runs under Hermes' own Python, in an empty home: what its classes make is what it expects.
+_ASK = '''
+import json, os, shutil, sqlite3, sys, tempfile
+from pathlib import Path
+home = Path(tempfile.mkdtemp(prefix="hermes-schema-"))
+os.environ["HERMES_HOME"] = str(home)
+os.environ.pop("HERMES_KANBAN_DB", None)
+found, said = {}, []
+def state():
+    from hermes_state import SessionDB
+    SessionDB(home / "state.db").close()
+def kanban():
+    from hermes_cli import kanban_db
+    kanban_db.init_db(home / "kanban.db")
+def response_store():
+    from gateway.platforms.api_server import ResponseStore
+    ResponseStore(db_path=str(home / "response_store.db"))
+try:
+    for make in (state, kanban, response_store):
+        try:
+            make()
+            db = sqlite3.connect(home / (make.__name__ + ".db"))
+            found[make.__name__] = db.execute(
+                "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
+        except Exception as error:
+            said.append(f"{make.__name__}: {type(error).__name__}: {error}")
+    try:
+        from importlib.metadata import version
+        release = version("hermes-agent")
+    except Exception:
+        release = ""
+finally:
+    shutil.rmtree(home, ignore_errors=True)
+sys.__stdout__.write("\\n" + json.dumps({"version": release, "found": found, "said": said}) + "\\n")
+'''
+
+
+def ask(python: str, timeout: float = 60) -> Reference | None:
+    """The schema of the Hermes that this Python can import; None when there is none."""
+    import subprocess
+
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = subprocess.run([python, "-s", "-c", _ASK], capture_output=True, text=True, timeout=timeout,
+                              stdin=subprocess.DEVNULL, env=environment, cwd="/")
+        answer = json.loads(done.stdout.strip().splitlines()[-1])
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+        return None
+    if not answer["found"]:
+        return release(answer["version"])
+    things = {}
+    for kind, rows in answer["found"].items():
+        inner = shadows((name, sql) for type_, name, _, sql in rows if type_ == "table")
+        things[kind] = tuple(Thing(*row) for row in rows if row[1] not in inner and not row[1].startswith("sqlite_"))
+    fallback = release(answer["version"])
+    for kind in CORE:
+        if kind not in things and fallback:
+            things[kind] = fallback.things[kind]
+    return Reference(f"Hermes {answer['version'] or 'of unknown version'}, installed", things, releases()[-1].optional)
+
+
+def pythons(home: Path | None) -> Iterator[str]:
+    """Where Hermes may live, the surest first: the gateway's own process, its home, the command on the PATH."""
+    import shutil
+
+    if home is not None:
+        try:
+            pid = int(json.loads((home / "gateway.pid").read_text("utf-8"))["pid"])
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            if b"gateway" in command:
+                yield os.fsdecode(command[0])
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        for place in ("hermes-agent/venv/bin/python", "hermes-agent/.venv/bin/python"):
+            yield str(home / place)
+    for command_line in (shutil.which("hermes"), os.path.expanduser("~/.local/bin/hermes")):
+        if command_line:
+            try:
+                with open(command_line, "rb") as script:
+                    first = script.readline(512)
+            except OSError:
+                continue
+            if first.startswith(b"#!"):
+                yield os.fsdecode(first[2:].split()[0]) if first[2:].split() else ""
+            yield os.path.join(os.path.dirname(os.path.realpath(command_line)), "python")
+
+
+def installed(home: Path | None = None, python: str = "") -> Reference | None:
+    """The schema of the installed Hermes, asked once per process and Python."""
+    for candidate in ([python] if python else pythons(home)):
+        if os.path.basename(candidate).startswith("python") and os.access(candidate, os.X_OK):
+            answer = _ask_once(candidate)
+            if answer is not None:
+                return answer
+    return None
+
+
+@lru_cache(maxsize=8)
+def _ask_once(python: str) -> Reference | None:
+    return ask(python)
