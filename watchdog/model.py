@@ -150,6 +150,15 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Verify:
+    """How a person would know that it worked: these rules are quiet, and the gateway lives (or is proven stopped)."""
+
+    quiet: tuple[str, ...]
+    alive: bool = True
+    within: timedelta = timedelta(minutes=3)
+
+
+@dataclass(frozen=True)
 class Recipe:
     """How to mend one class of fault."""
 
@@ -162,9 +171,11 @@ class Recipe:
     cooldown: timedelta = timedelta(hours=1)
     max_per_day: int = 2
     hold_while: tuple[str, ...] = ()
-    verify: Any = None
+    verify: Verify | None = None
     rollback: tuple[Step, ...] = ()
     titles: Mapping[str, str] = field(default_factory=nothing)
+    otherwise: str = ""  # the recipe to propose when this one failed for a key
+    lines: Mapping[str, int] = field(default_factory=nothing)  # key -> line in the file, for messages
 
 
 @dataclass(frozen=True)
@@ -188,10 +199,19 @@ class Plan:
     digest: str  # of recipes and filled-in steps
     approval: str = "ask"
     hold: Hold | None = None
-    verify: Any = None
+    verify: Verify | None = None
     rollback: tuple[Step, ...] = ()
     costs: str = ""  # turns in flight and the like
     id: int = 0
+    chain: str = ""  # the cause and what followed from it, as one sentence
+    advice: tuple[str, ...] = ()  # what no restart cures, and what does
+    warnings: tuple[str, ...] = ()  # worth knowing before saying yes
+    restarts: bool = False  # the gateway is started or restarted
+    stops: bool = False  # the gateway is stopped and stays so
+    lasts: timedelta = timedelta(minutes=30)  # how long the question stays open
+    host: str = ""
+    home: str = ""
+    evidence: tuple[str, ...] = ()  # "rule key: sentence (where)" of each incident
 
 
 @dataclass(frozen=True)

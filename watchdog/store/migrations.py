@@ -40,6 +40,127 @@ def m001_incidents(db: Database) -> None:
     db["runs"].create({"rule": str, "at": str}, pk="rule")
 
 
+@tables()
+def m002_plans(db: Database) -> None:
+    # A plan is stored before anyone is asked; `state` is the truth about it (see store/plans.py).
+    db["plans"].create(
+        {
+            "id": int,
+            "digest": str,
+            "state": str,
+            "title": str,
+            "content": str,  # JSON: steps, words, rollback, verification, incidents, evidence, host, home
+            "recipes": str,
+            "approval": str,
+            "asked_at": str,
+            "expires_at": str,
+            "answered_at": str,
+            "answered_by": str,
+            "answered_via": str,
+            "answered_digest": str,  # what the yes was for
+            "claimed_at": str,
+            "claimed_by": str,
+            "finished_at": str,
+            "says": str,
+        },
+        pk="id",
+    )
+    db["plans"].create_index(["state"])
+    db["codes"].create({"id": int, "plan": int, "hash": str, "via": str, "to": str, "at": str, "used_at": str}, pk="id")
+    db["codes"].create_index(["plan"])
+    db["wrong_tries"].create({"id": int, "via": str, "by": str, "at": str}, pk="id")
+    db["salts"].create({"id": int, "salt": str}, pk="id")
+    # One row per step that was begun; a row without `ended_at` may have run half way.
+    db["steps_done"].create(
+        {"id": int, "plan": int, "part": str, "number": int, "begun_at": str, "ended_at": str, "ok": int, "says": str,
+         "output": str},
+        pk="id",
+    )
+    db["steps_done"].create_index(["plan", "part", "number"], unique=True)
+    # What budgets count: rows, not clocks.
+    db["actions"].create(
+        {"id": int, "plan": int, "recipe": str, "key": str, "at": str, "restarted": int, "state": str, "forgotten": int}, pk="id"
+    )
+    db["actions"].create_index(["at"])
+    db["starts"].create({"at": str}, pk="at")
+    db["refusals"].create({"id": int, "recipe": str, "until": str, "by": str, "at": str}, pk="id")
+    db["arming"].create({"id": int, "armed": int, "by": str, "why": str, "at": str}, pk="id")
+    # Append-only: the database itself refuses to change or lose a line of it.
+    db["audit"].create({"id": int, "at": str, "what": str, "plan": int, "by": str, "via": str, "digest": str, "says": str, "more": str}, pk="id")
+    for verb in ("UPDATE", "DELETE"):
+        db.execute(
+            f"CREATE TRIGGER audit_no_{verb.lower()} BEFORE {verb} ON audit "
+            "BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END"
+        )
+
+
+@tables()
+def m003_messages(db: Database) -> None:
+    # What was said about each thing, apart from the thing itself: incidents, blind sources, failing targets.
+    db["told"].create(
+        {
+            "ref": str,
+            "rule": str,
+            "key": str,
+            "severity": str,
+            "title": str,
+            "says": str,
+            "advice": str,
+            "incident": int,
+            "since": str,
+            "over_at": str,
+            "told_at": str,
+            "told_as": str,  # the reason of the last message about it
+            "told_severity": str,
+            "settled_at": str,  # no further word is owed
+        },
+        pk="ref",
+    )
+    db["told"].create_index(["settled_at"])
+    # Every message that was chosen; the text is redacted and never holds a code.
+    db["notices"].create(
+        {
+            "id": int,
+            "at": str,
+            "reason": str,
+            "severity": str,
+            "title": str,
+            "body": str,
+            "incidents": str,
+            "plan": int,
+        },
+        pk="id",
+    )
+    db["notices"].create_index(["at"])
+    # Messages that a target has not taken yet.
+    db["unsent"].create({"id": int, "notice": int, "target": str, "at": str}, pk="id")
+    db["targets"].create({"name": str, "failures": int, "next_try_at": str, "says": str, "at": str}, pk="name")
+    # What was asked where; the record of the approval itself is in the tables of plans.
+    db["questions"].create(
+        {
+            "plan": int,
+            "digest": str,
+            "title": str,
+            "words": str,
+            "incidents": str,
+            "recipes": str,
+            "severity": str,
+            "places": str,
+            "asked_at": str,
+            "expires_at": str,
+            "reminded_at": str,
+            "answer": str,
+            "closed_at": str,
+        },
+        pk="plan",
+    )
+    db["questions"].create_index(["closed_at"])
+    db["cursors"].create({"channel": str, "cursor": str, "at": str}, pk="channel")
+    db["silences"].create(
+        {"id": int, "what": str, "until": str, "because": str, "by": str, "at": str, "ended_at": str}, pk="id"
+    )
+
+
 def bring_up_to_date(db: sqlite3.Connection, version: int) -> None:
     tables.apply(Database(db))
     db.execute(f"PRAGMA user_version={int(version)}")

@@ -1,0 +1,47 @@
+"""Add the columns that this Hermes expects and a database lacks, on a verified backup."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from watchdog.actions.common import check_holes, database, failed
+from watchdog.actions.heal_database import judged
+from watchdog.errors import WatchdogError
+from watchdog.model import Outcome
+from watchdog.world import World
+from watchdog.yamlfile import Section
+
+KIND = "add_column"
+REPEATABLE = True  # a column that is there is not added again
+CHANGES = True
+
+
+@dataclass(frozen=True)
+class Args:
+    database: str
+    missing: str = ""  # for people: what is lacking, as measured; the schema reference decides
+
+
+def read(section: Section) -> Args:
+    args = Args(section.text("database"), section.text("missing", ""))
+    section.done()
+    check_holes(section, args)
+    return args
+
+
+def describe(args: Args, world: World) -> str:
+    what = f" ({args.missing})" if args.missing else ""
+    return f"back up {args.database}, then add the columns it lacks{what}: hermes-watchdog db migrate {args.database}"
+
+
+def run(args: Args, world: World) -> Outcome:
+    name = f"add missing columns to {args.database}"
+    try:
+        path = database(args.database, world.home)
+        from watchdog.sqlite import heal
+
+        return judged(name, heal.migrate(path, reference=None))
+    except WatchdogError as error:
+        return failed(name, str(error))
+    except OSError as error:
+        return failed(name, f"{error}; the file was left as it was")

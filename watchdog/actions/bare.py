@@ -1,0 +1,88 @@
+"""A gateway that nothing supervises: signal exactly that process, start it again detached."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import signal
+import subprocess
+from datetime import timedelta
+
+from watchdog.actions.common import failed, ok
+from watchdog.model import Outcome
+from watchdog.text import spell
+from watchdog.world import Gateway, World, start_time_of
+
+# Variables of another life: of a service manager, or of the gateway itself.
+_DROP = {"_HERMES_GATEWAY", "NOTIFY_SOCKET", "INVOCATION_ID", "LISTEN_FDS", "LISTEN_PID", "JOURNAL_STREAM"}
+
+
+def stop(world: World, gateway: Gateway) -> Outcome:
+    """SIGTERM, wait, SIGKILL; to the process that was looked at, never to one that took over its number."""
+    name = "stop the gateway"
+    if gateway.alive is None:
+        return failed(name, "its lock is held but its process cannot be seen; nothing was signalled")
+    if not gateway.alive:
+        return ok(name, "it was not running")
+    if gateway.pid in (1, os.getpid(), os.getppid()):
+        return failed(name, f"pid {gateway.pid} is not a process that we may end")
+    world.kept["env"], world.kept["cwd"] = _surroundings(gateway.pid)
+    try:
+        # The descriptor stays with this process even when its number is given to another one.
+        handle = os.pidfd_open(gateway.pid)
+    except ProcessLookupError:
+        return ok(name, "it ended by itself")
+    except OSError as error:
+        return failed(name, f"cannot take hold of process {gateway.pid}: {error}; nothing was signalled")
+    try:
+        if start_time_of(gateway.pid) != gateway.start_time:
+            return failed(name, f"pid {gateway.pid} is another process now; nothing was signalled")
+        for number, patience in ((signal.SIGTERM, world.supervisor.patience), (signal.SIGKILL, timedelta(seconds=10))):
+            try:
+                signal.pidfd_send_signal(handle, number)
+            except ProcessLookupError:
+                return ok(name, "stopped")
+            except PermissionError as error:
+                return failed(name, f"may not signal process {gateway.pid}: {error}")
+            if _gone(world, gateway, patience):
+                how = "" if number == signal.SIGTERM else f" with SIGKILL; SIGTERM was ignored for {spell(world.supervisor.patience)}"
+                return ok(name, f"stopped{how}")
+    finally:
+        os.close(handle)
+    return failed(name, f"process {gateway.pid} does not end, not even by SIGKILL")
+
+
+def _gone(world: World, gateway: Gateway, within: timedelta) -> bool:
+    def ended(_: Gateway) -> bool:
+        return start_time_of(gateway.pid) != gateway.start_time
+
+    return world.wait_for(ended, within, every=0.1) is not None
+
+
+def start(world: World) -> None:
+    """Detached: its own session, no terminal, as the owner of the home; never as root for someone else's home."""
+    owner = os.stat(world.home).st_uid
+    env = {key: value for key, value in (world.kept.get("env") or dict(os.environ)).items() if key not in _DROP}
+    env["HERMES_HOME"] = str(world.home)
+    given: dict[str, object] = {}
+    if os.getuid() == 0 and owner != 0:
+        record = pwd.getpwuid(owner)
+        given = {"user": owner, "group": record.pw_gid, "extra_groups": os.getgrouplist(record.pw_name, record.pw_gid)}
+        if not world.kept.get("env"):
+            env |= {"HOME": record.pw_dir, "USER": record.pw_name, "LOGNAME": record.pw_name}
+    folder = world.kept.get("cwd") or str(world.home)
+    child = subprocess.Popen(
+        world.supervisor.argv, env=env, cwd=folder if os.path.isdir(folder) else "/", stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, close_fds=True, **given,  # type: ignore[call-overload]
+    )
+    world.kept["child"] = child  # kept so that its end can be collected; it outlives us
+
+
+def _surroundings(pid: int) -> tuple[dict[str, str], str]:
+    """Environment and folder of a living process, held in memory only: there are secrets in it."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            pairs = [word.partition(b"=") for word in file.read(1_000_000).split(b"\0") if b"=" in word]
+        return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}, os.readlink(f"/proc/{pid}/cwd")
+    except OSError:
+        return {}, ""

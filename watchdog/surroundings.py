@@ -1,0 +1,210 @@
+"""Measure what runs the gateway: /proc, systemctl show, docker inspect, launchd files. Decides nothing, changes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import re
+import shutil
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+from watchdog.running import Ran, Runner
+from watchdog.supervisor import CONTAINER, SYSTEM, USER, Container, Facts, Supervisor, Unit, decide, with_permission
+
+_SHOWN = "Id,LoadState,MainPID,ExecStart,Environment,User,TimeoutStopUSec,Restart,ActiveState,ExecMainStatus,NRestarts"
+_QUICK = 10  # seconds; asking takes milliseconds, a hung bus must not hold a check
+
+
+def find_supervisor(home: Path, pid: int, argv: tuple[str, ...], run: Runner, unit: str = "", inside: str = "") -> Supervisor:
+    """Look at the machine, decide, and try (without doing anything) whether we would be let."""
+    facts = measure(home, pid, argv, run, unit, inside)
+    found = decide(facts)
+    return with_permission(found, facts.user, _refused(found, facts, run) if found.may_act else "")
+
+
+def measure(home: Path, pid: int, argv: tuple[str, ...], run: Runner, unit: str = "", inside: str = "") -> Facts:
+    uid = os.getuid()
+    owner_uid = home.stat().st_uid if home.exists() else uid
+    cgroup = _text(Path(f"/proc/{pid}/cgroup")) if pid else ""
+    systemctl = shutil.which("systemctl") or ""
+    units: list[Unit] = []
+    if systemctl:
+        named = {unit if unit.endswith(".service") else f"{unit}.service"} if unit else set()
+        named |= set(re.findall(r"[A-Za-z0-9:_.@\\-]+\.service", cgroup))
+        units += _units(SYSTEM, (systemctl,), named, run)
+        if os.path.exists(f"/run/user/{owner_uid}/bus") and uid in (0, owner_uid):
+            units += _units(USER, _user_systemctl(systemctl, uid, owner_uid), named, run)
+    return Facts(
+        home=str(home), uid=uid, user=_name(uid), owner=_name(owner_uid), owner_uid=owner_uid, pid=pid,
+        pid_uid=_uid_of(pid), cgroup=cgroup, our_cgroup=_text(Path("/proc/self/cgroup")), units=tuple(units),
+        containers=_containers(run), agents=_agents(home, owner_uid), bus=os.path.exists(f"/run/user/{owner_uid}/bus"),
+        systemctl=systemctl or "/usr/bin/systemctl", argv=argv, drain=drain_of(home, argv), chosen=unit, inside=inside,
+    )
+
+
+def _user_systemctl(systemctl: str, uid: int, owner_uid: int) -> tuple[str, ...]:
+    run = f"/run/user/{owner_uid}"
+    base = ("env", f"XDG_RUNTIME_DIR={run}", f"DBUS_SESSION_BUS_ADDRESS=unix:path={run}/bus", systemctl, "--user")
+    return base if uid == owner_uid else ("runuser", "-u", _name(owner_uid), "--", *base)
+
+
+def _units(scope: str, systemctl: tuple[str, ...], named: set[str], run: Runner) -> list[Unit]:
+    listed = run((*systemctl, "list-unit-files", "--no-legend", "--no-pager", "--plain", "hermes*.service"), _QUICK)
+    names = named | {line.split()[0] for line in listed.output.splitlines() if listed.code == 0 and line.split()}
+    names = {name for name in names if name.endswith(".service") and "@." not in name and not name.startswith("user@")}
+    if not names:
+        return []
+    shown = run((*systemctl, "show", "--no-pager", f"--property={_SHOWN}", *sorted(names)), _QUICK)
+    return units_from(shown.output, scope) if shown.code == 0 else []
+
+
+def units_from(shown: str, scope: str) -> list[Unit]:
+    """`systemctl show` of several units: blocks of NAME=value."""
+    units = []
+    for block in shown.split("\n\n"):
+        told = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+        if told.get("LoadState") != "loaded":
+            continue
+        user = told.get("User", "")
+        homes = re.findall(r'HERMES_HOME=("[^"]*"|\S+)', told.get("Environment", ""))
+        profile = re.search(r"(?:--profile|-p)[ =]([a-z0-9][a-z0-9_-]{0,63})\b", told.get("ExecStart", ""))
+        home = homes[-1].strip('"') if homes else _default_home(user if scope == SYSTEM else "", profile[1] if profile else "")
+        units.append(Unit(
+            told.get("Id", ""), scope, _int(told.get("MainPID", "")), told.get("ExecStart", ""), home, user,
+            systemd_span(told.get("TimeoutStopUSec", "")), told.get("Restart", ""), told.get("ActiveState", ""),
+            _int(told.get("ExecMainStatus", "")), _int(told.get("NRestarts", "")),
+        ))
+    return units
+
+
+def _default_home(user: str, profile: str) -> str:
+    try:
+        folder = pwd.getpwnam(user).pw_dir if user else os.path.expanduser("~")
+    except KeyError:
+        return ""
+    return os.path.join(folder, ".hermes", *(("profiles", profile) if profile else ()))
+
+
+def systemd_span(text: str) -> timedelta | None:
+    """'3min 30s', '1min 30s', '500ms'; None for infinity or nothing."""
+    units = {"us": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600, "d": 86400, "w": 604800}
+    parts = re.findall(r"([\d.]+)\s*(us|ms|min|s|h|d|w)\b", text)
+    return timedelta(seconds=sum(float(number) * units[unit] for number, unit in parts)) if parts else None
+
+
+def _containers(run: Runner) -> tuple[Container, ...]:
+    found = []
+    for tool in ("docker", "podman"):
+        if not shutil.which(tool):
+            continue
+        listed = run((tool, "ps", "--all", "--quiet", "--no-trunc"), _QUICK)
+        ids = [line for line in listed.output.split() if re.fullmatch(r"[0-9a-f]{64}", line)][:200] if listed.code == 0 else []
+        for one in ids:  # one by one: the answer for many is longer than what we keep of an output
+            wanted = '{"Name":{{json .Name}},"Sources":[{{range $i, $m := .Mounts}}{{if $i}},{{end}}{{json $m.Source}}{{end}}]}'
+            told = run((tool, "inspect", "--format", wanted, one), _QUICK)
+            try:
+                box = json.loads(told.output)
+                found.append(Container(one, str(box["Name"]).lstrip("/"), tool, tuple(map(str, box["Sources"]))))
+            except (ValueError, KeyError, TypeError):
+                continue
+    return tuple(found)
+
+
+def _agents(home: Path, owner_uid: int) -> tuple[tuple[str, str], ...]:
+    if sys.platform != "darwin":
+        return ()
+    import plistlib
+
+    found = []
+    for plist in sorted(Path(_home_of(owner_uid), "Library/LaunchAgents").glob("ai.hermes.gateway*.plist")):
+        try:
+            told = plistlib.loads(plist.read_bytes())
+            if os.path.realpath(told.get("EnvironmentVariables", {}).get("HERMES_HOME", "")) == os.path.realpath(home):
+                found.append((str(told["Label"]), str(plist)))
+        except (OSError, ValueError, KeyError, AttributeError, plistlib.InvalidFileException):
+            continue
+    return tuple(found)
+
+
+def drain_of(home: Path, argv: tuple[str, ...]) -> timedelta | None:
+    """How long this Hermes waits for running turns before it stops: its setting, else what its release does."""
+    given = re.search(r"(?m)^\s+restart_drain_timeout:\s*([\d.]+)\s*(?:#.*)?$", _text(home / "config.yaml"))
+    if given:
+        return timedelta(seconds=float(given[1]))
+    for program in argv[:2]:
+        root = Path(program).parent.parent
+        for info in sorted(root.glob("lib/python*/site-packages/hermes_agent-*.dist-info")) if program.startswith("/") else ():
+            version = re.match(r"hermes_agent-(\d+)\.(\d+)", info.name)
+            if version:
+                return timedelta(seconds=180) if (int(version[1]), int(version[2])) < (0, 15) else timedelta(0)
+    return None
+
+
+def _refused(found: Supervisor, facts: Facts, run: Runner) -> str:
+    """Why the host would not let us, without trying it in earnest; '' when it would."""
+    if found.restart[:2] == ("sudo", "-n"):
+        for command in (found.stop, found.start, found.restart):
+            told = run(("sudo", "-n", "-l", "--", *command[2:]), _QUICK)
+            if told.code != 0:
+                return f"sudo asks for a password or refuses ({' '.join(command[2:])})"
+    if found.kind == CONTAINER and not found.may_act:
+        return found.why_not
+    return ""
+
+
+def inside_gateway(pid: int) -> str:
+    """Why we seem to be a child of the gateway that we would stop; '' when we are not."""
+    if os.environ.get("_HERMES_GATEWAY") == "1":
+        return ("this process was started by the gateway itself (_HERMES_GATEWAY=1): stopping the gateway would stop us half way; "
+                "run the watchdog from the system's cron or as a service of its own")
+    above, seen = os.getpid(), 0
+    while pid and above > 1 and seen < 100:
+        if above == pid:
+            return (f"this process is a child of the gateway (pid {pid}): stopping it would stop us half way; run the watchdog "
+                    "from the system's cron or as a service of its own")
+        above, seen = _parent(above), seen + 1
+    return ""
+
+
+def _parent(pid: int) -> int:
+    fields = _text(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
+    return int(fields[1]) if len(fields) > 1 else 0
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(200_000).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _uid_of(pid: int) -> int:
+    try:
+        return os.stat(f"/proc/{pid}").st_uid if pid else -1
+    except OSError:
+        return -1
+
+
+def _name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _home_of(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_dir
+    except KeyError:
+        return os.path.expanduser("~")
+
+
+def _int(text: str) -> int:
+    return int(text) if text.isdigit() else 0
+
+
+__all__ = ["Ran", "find_supervisor", "inside_gateway", "measure", "systemd_span", "units_from"]

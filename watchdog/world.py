@@ -1,0 +1,166 @@
+"""What acting needs from the machine, as one value: tests hand in their own."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from watchdog import running
+from watchdog.limits import Limits
+from watchdog.running import Runner
+from watchdog.supervisor import UNKNOWN, Supervisor
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """What gateway.pid, its process and its lock say, measured now."""
+
+    alive: bool | None = None  # None: cannot be told (a lock is held but no such process is visible)
+    pid: int = 0
+    start_time: int = 0  # field 22 of /proc/PID/stat: the same pid later is not the same process
+    argv: tuple[str, ...] = ()
+    turns: int | None = None  # being answered right now, when this release tells
+    started_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class World:
+    """One home on one machine: who runs its gateway, how commands are run, what time it is."""
+
+    home: Path
+    state: Path  # the watchdog's own folder
+    supervisor: Supervisor = field(default_factory=lambda: Supervisor(UNKNOWN, may_act=False, why_not="not looked for"))
+    gateway: Gateway = field(default_factory=Gateway)  # as it was when this value was made
+    limits: Limits = field(default_factory=Limits)
+    host: str = ""
+    user: str = ""
+    free: int | None = None  # bytes left where the home lives
+    run: Runner = running.run
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    sleep: Callable[[float], None] = time.sleep
+    look: Callable[[], Gateway] | None = None  # how to measure the gateway again
+    kept: dict[str, Any] = field(default_factory=dict)  # what one step leaves for a later one; never stored
+
+    def now_gateway(self) -> Gateway:
+        return self.look() if self.look is not None else look_at_gateway(self.home)
+
+    def wait_for(self, wanted: Callable[[Gateway], bool], within: timedelta, every: float = 0.5) -> Gateway | None:
+        """The gateway once it is as wanted; None when it was not within the time."""
+        end = self.clock() + within
+        rounds = int(within.total_seconds() / every) + 1  # the clock may be set back while we wait
+        for _ in range(rounds):
+            seen = self.now_gateway()
+            if wanted(seen):
+                return seen
+            if self.clock() >= end:
+                break
+            self.sleep(every)
+        return None
+
+
+def measure_world(home: Path, state: Path, limits: Limits | None = None, unit: str = "", run: Runner = running.run) -> World:
+    """The real thing. Asks systemd, docker and sudo what they would do, and does nothing."""
+    from watchdog.surroundings import find_supervisor, inside_gateway
+
+    gateway = look_at_gateway(home)
+    pid = gateway.pid if gateway.alive else 0
+    supervisor = find_supervisor(home, pid, gateway.argv, run, unit, inside_gateway(pid))
+    return World(
+        home, state, supervisor, gateway, limits or Limits(), socket.gethostname(), _user(), free_bytes(home), run,
+    )
+
+
+def look_at_gateway(home: Path) -> Gateway:
+    """Pid file, process and lock; opens nothing for writing."""
+    record = _json(home / "gateway.pid")
+    state = _json(home / "gateway_state.json")
+    turns = state.get("active_agents")
+    turns = turns if isinstance(turns, int) and 0 <= turns < 10_000 else None
+    held = lock_is_held(home / "gateway.lock")
+    if not record:
+        return Gateway(None if held else False, turns=turns)
+    pid, start = record.get("pid"), record.get("start_time")
+    recorded = tuple(word for word in record.get("argv", ()) if isinstance(word, str)) if isinstance(record.get("argv"), list) else ()
+    if not isinstance(pid, int) or pid <= 0 or pid > 2**31:
+        return Gateway(None if held else False, argv=recorded, turns=turns)
+    started = start_time_of(pid)
+    if started is None or (isinstance(start, int) and start != started):
+        return Gateway(None if held else False, argv=recorded, turns=turns)
+    return Gateway(True, pid, started, command_of(pid) or recorded, turns, _started_at(started))
+
+
+def start_time_of(pid: int) -> int | None:
+    """When the process began, in clock ticks since boot; None when there is none, or only its zombie."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read(4096).rpartition(b")")[2].split()
+        return None if fields[0] in (b"Z", b"X") else int(fields[19])
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def command_of(pid: int) -> tuple[str, ...]:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return tuple(word.decode("utf-8", "replace") for word in file.read(32_000).split(b"\0")[:-1])
+    except OSError:
+        return ()
+
+
+def lock_is_held(path: Path) -> bool:
+    """Whether someone holds the lock; asking with a shared lock for an instant disturbs no holder."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
+
+
+def free_bytes(folder: Path) -> int | None:
+    try:
+        told = os.statvfs(folder)
+        return told.f_bavail * told.f_frsize
+    except OSError:
+        return None
+
+
+def _started_at(ticks: int) -> datetime | None:
+    try:
+        with open("/proc/stat", "rb") as file:
+            boot = next(int(line.split()[1]) for line in file if line.startswith(b"btime "))
+        return datetime.fromtimestamp(boot + ticks / os.sysconf("SC_CLK_TCK"), UTC)
+    except (OSError, StopIteration, ValueError):
+        return None
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(fd, "rb") as file:
+            told = json.loads(file.read(200_000))
+        return told if isinstance(told, dict) else {}
+    except (OSError, ValueError, RecursionError):
+        return {}
+
+
+def _user() -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
