@@ -1,0 +1,91 @@
+"""Too many of one line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from watchdog.detect.common import Captures, key_of, longest, names_of, need_names, read_levels, read_lines
+from watchdog.detect.series import Series
+from watchdog.model import Event, Line, Span
+from watchdog.yamlfile import Section
+
+KIND = "burst"
+MEMORY = 10_000  # sessions whose captures are remembered
+
+
+@dataclass(frozen=True)
+class Burst:
+    line: tuple[Line, ...]
+    at_least: int
+    within: timedelta
+    per: tuple[str, ...] = ()
+    or_once: tuple[Line, ...] = ()  # a line that alone is enough
+    unless: tuple[Line, ...] = ()  # a line that ends it at once
+    key: str = ""
+
+
+def read(section: Section) -> Burst:
+    lines = read_lines(section, "line")
+    levels, loggers = read_levels(section), section.names("logger", ())
+    if levels or loggers:
+        lines = tuple(Line(line.source, line.pattern, levels, loggers) for line in lines)
+    want = Burst(
+        line=lines,
+        at_least=section.number("at_least", 1, least=1, most=10_000),
+        within=section.duration("within"),
+        per=section.names("per", ()),
+        or_once=read_lines(section, "or_once", ()),
+        unless=read_lines(section, "unless", ()),
+        key=section.text("key", ""),
+    )
+    need_names(section, "per", want.per, want.line)
+    if want.at_least > 1 and want.within < timedelta(seconds=1) * (want.at_least - 1) / 1000:
+        section.wrong_at("within", "no log can hold so many lines in so short a time; this rule would never match")
+    section.done()
+    return want
+
+
+def lines(want: Burst) -> list[tuple[str, Line, bool]]:
+    return [
+        *(("line", line, True) for line in want.line),
+        *(("or_once", line, True) for line in want.or_once),
+        *(("unless", line, False) for line in want.unless),
+    ]
+
+
+def reach(want: Burst) -> timedelta:
+    return longest(want.within)
+
+
+def says(want: Burst) -> frozenset[str]:
+    return names_of((*want.line, *want.or_once)) | {"times", "at_least", "within"}
+
+
+class Watch:
+    def __init__(self, want: Burst):
+        self.want = want
+        self.series: dict[str, Series] = {}
+        self.known: dict[str, Captures] = {}  # session → what its lines captured, for lines that lack it
+
+    def see(self, roles: Mapping[str, Captures], event: Event) -> None:
+        if "unless" in roles:
+            for series in self.series.values():
+                series.end(event.at)
+            return
+        once = "or_once" in roles
+        captures = roles["or_once"] if once else roles["line"]
+        if event.session:
+            captures = {**self.known.get(event.session, {}), **{name: value for name, value in captures.items() if value}}
+            if len(self.known) > MEMORY:
+                self.known.clear()
+            self.known[event.session] = captures
+        key = key_of(captures, self.want.per, self.want.key)
+        series = self.series.get(key)
+        if series is None:
+            series = self.series[key] = Series(self.want.at_least, self.want.within, self.want.within)
+        series.add(key, event, captures, enough=once)
+
+    def spans(self, now: datetime) -> list[Span]:
+        return [span for series in self.series.values() for span in series.spans(now)]

@@ -1,0 +1,70 @@
+"""What the kinds share: reading lines of a rule file, keys, evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from watchdog.model import Event, Line
+from watchdog.text import harmless
+from watchdog.yamlfile import MISSING, Section
+
+SOURCES = ("gateway.log", "agent.log", "errors.log", "journal")
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+Captures = Mapping[str, str]
+
+KEEP_LAST = 3  # evidence kept of a long series: the first and these many of the newest
+
+
+def read_lines(section: Section, key: str, default: Any = MISSING) -> tuple[Line, ...]:
+    """One pattern, a list of patterns, or {in:, line:, level:, logger:} for another source."""
+    node = section.nodes[key][1] if section.has(key) else None
+    source = ""
+    if node is not None and type(node).__name__ == "MappingNode":
+        inner = section.section(key)
+        assert inner is not None
+        source = inner.choice("in", SOURCES)
+        lines = tuple(
+            Line(source, inner.compile(item), read_levels(inner), inner.names("logger", ())) for item in inner.items("line")
+        )
+        inner.done()
+        return lines
+    if node is not None:
+        source = section.choice("in", SOURCES)
+    return tuple(Line(source, section.compile(item)) for item in section.items(key, default))
+
+
+def read_levels(section: Section) -> tuple[str, ...]:
+    levels = section.names("level", ())
+    for level in levels:
+        if level not in LEVELS:
+            section.wrong_at("level", f"'{harmless(level, 20)}' is not one of {', '.join(LEVELS)}")
+    return levels
+
+
+def names_of(lines: Iterable[Line]) -> frozenset[str]:
+    return frozenset().union(*(line.pattern.names for line in lines if line.pattern is not None))
+
+
+def need_names(section: Section, key: str, wanted: Iterable[str], lines: Iterable[Line], every: bool = True) -> None:
+    """Each name must be captured by the patterns it is to be compared in."""
+    lines = tuple(lines)
+    for name in wanted:
+        lacking = [line for line in lines if line.pattern is not None and name not in line.pattern.names]
+        if lacking and (every or len(lacking) == len(lines)):
+            section.wrong_at(key, f"'{harmless(name, 40)}' is not captured by '{harmless(lacking[0].pattern.text, 60)}'; "
+                                  f"write (?<{harmless(name, 40)}>…) there")
+
+
+def key_of(captures: Captures, same: Iterable[str], nothing: str = "") -> str:
+    return "/".join(harmless(captures.get(name, ""), 120) for name in same) or nothing
+
+
+def keep(evidence: tuple[Event, ...], event: Event) -> tuple[Event, ...]:
+    """The first and the newest few of a series."""
+    return (*evidence[:1], *evidence[1:][-(KEEP_LAST - 1) :], event)
+
+
+def longest(*spans: timedelta | None) -> timedelta:
+    return max((span for span in spans if span is not None), default=timedelta(0))

@@ -1,0 +1,246 @@
+"""Something began and its answer never came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import islice
+
+from watchdog.detect.common import Captures, key_of, longest, names_of, need_names, read_lines
+from watchdog.model import Event, Line, Span
+from watchdog.text import spell
+from watchdog.yamlfile import Section
+
+KIND = "gap"
+LINK_WITHIN = timedelta(minutes=2)  # a turn that starts later than this belongs to another message
+MEMORY = 10_000  # sessions remembered
+
+
+@dataclass(frozen=True)
+class Sooner:
+    """Signs that shorten the wait: with them, less patience is enough."""
+
+    line: tuple[Line, ...]
+    within: timedelta
+    longer_than: timedelta
+
+
+@dataclass(frozen=True)
+class Gap:
+    opened_by: tuple[Line, ...]
+    closed_by: tuple[Line, ...]
+    longer_than: timedelta
+    same: tuple[str, ...] = ()
+    dropped_by: tuple[Line, ...] = ()  # one of several that wait was given up
+    reset_by: tuple[Line, ...] = ()  # a restart forgets everything that was pending
+    session_by: tuple[Line, ...] = ()  # tells which session works on it
+    progress: tuple[Line, ...] = ()  # of that session: slow is not stuck
+    sooner: Sooner | None = None
+    key: str = ""
+
+
+def read(section: Section) -> Gap:
+    want = Gap(
+        opened_by=read_lines(section, "opened_by"),
+        closed_by=read_lines(section, "closed_by"),
+        longer_than=section.duration("longer_than", least=timedelta(0)),
+        same=section.names("same", ()),
+        dropped_by=read_lines(section, "dropped_by", ()),
+        reset_by=read_lines(section, "reset_by", ()),
+        session_by=read_lines(section, "session_by", ()),
+        progress=read_lines(section, "progress", ()),
+        sooner=_read_sooner(section),
+        key=section.text("key", ""),
+    )
+    need_names(section, "same", want.same, (*want.opened_by, *want.closed_by, *want.dropped_by))
+    need_names(section, "session_by", ("session",) if want.session_by else (), want.session_by)
+    if want.sooner and want.sooner.longer_than >= want.longer_than:
+        section.wrong_at("sooner", "its longer_than is not shorter than the ordinary one; it would change nothing")
+    section.done()
+    return want
+
+
+def _read_sooner(section: Section) -> Sooner | None:
+    inner = section.section("sooner", None)
+    if inner is None:
+        return None
+    sooner = Sooner(read_lines(inner, "line"), inner.duration("within"), inner.duration("longer_than"))
+    inner.done()
+    return sooner
+
+
+def lines(want: Gap) -> list[tuple[str, Line, bool]]:
+    roles = [("opened", want.opened_by, True), ("closed", want.closed_by, True), ("dropped", want.dropped_by, True)]
+    roles += [("reset", want.reset_by, True), ("session", want.session_by, True), ("progress", want.progress, True)]
+    roles += [("sooner", want.sooner.line if want.sooner else (), False)]
+    if want.session_by:
+        roles += [("known", (Line("sessions"),), False)]
+    return [(role, line, required) for role, group, required in roles for line in group]
+
+
+def reach(want: Gap) -> timedelta:
+    return longest(want.longer_than, want.sooner and want.sooner.within + want.sooner.longer_than)
+
+
+def says(want: Gap) -> frozenset[str]:
+    return names_of(want.opened_by) | {"waited", "longer_than"}
+
+
+@dataclass
+class Waiting:
+    """One thing that has begun and is not answered."""
+
+    opened: Event
+    captures: Captures
+    sign: datetime  # when it was last seen to live
+    session: str = ""
+    failed: datetime | None = None  # the newest failure before the shorter patience ran out
+    failed_late: datetime | None = None  # the first failure after that
+    evidence: list[Event] = field(default_factory=list)
+
+
+class Watch:
+    def __init__(self, want: Gap):
+        self.want = want
+        self.waiting: dict[str, list[Waiting]] = {}
+        self.sessions: dict[str, str] = {}  # session → key of the chat it works for
+        self.strangers: dict[str, Captures] = {}  # sessions of which we cannot tell for whom they work
+        self.failures: dict[str, datetime] = {}  # session → its newest failure
+        self.closed: list[Span] = []
+
+    def see(self, roles: Mapping[str, Captures], event: Event) -> None:
+        if "known" in roles:
+            _remember(self.sessions, event.facts["session"], key_of(event.facts, self.want.same, self.want.key))
+        if "reset" in roles:
+            self._end(list(self.waiting), event.at)
+            self.sessions.clear()
+            self.strangers.clear()
+        if "closed" in roles:
+            self._end(self._answered(roles["closed"]), event.at)
+        if "dropped" in roles:
+            for key in self._answered(roles["dropped"]):
+                self._drop_oldest(key, event.at)
+        if "opened" in roles:
+            self._open(roles["opened"], event)
+        if "session" in roles:
+            self._link(roles["session"], event)
+        if "progress" in roles:
+            for one in self._of(event.session):
+                self._progress(one, event.at)
+        if "sooner" in roles and event.session:
+            self._failed(event)
+
+    def _answered(self, captures: Captures) -> list[str]:
+        """The keys that wait for this answer."""
+        key = key_of(captures, self.want.same, self.want.key)
+        if key in self.waiting:
+            return [key]
+        # A session key ends in the chat, or in the chat and the person: 'CHAT' or 'CHAT:PERSON'.
+        found = []
+        while ":" in key and not found:
+            key = key.rpartition(":")[0]
+            found = [key] if key in self.waiting else []
+        return found
+
+    def _open(self, captures: Captures, event: Event) -> None:
+        key = key_of(captures, self.want.same, self.want.key)
+        one = Waiting(event, captures, event.at, evidence=[event])
+        one.session = next((session for session, owner in reversed(self.sessions.items()) if owner == key), "")
+        one.failed = self.failures.get(one.session)
+        self.waiting.setdefault(key, []).append(one)
+
+    def _link(self, captures: Captures, event: Event) -> None:
+        """A turn begins: find the message that it answers."""
+        session = captures.get("session", "")
+        if not session or session in self.sessions:
+            return
+        common = [name for name in self.want.same if name in captures]
+        recent = [
+            (key, one)
+            for key, queue in islice(reversed(self.waiting.items()), 200)
+            for one in queue
+            if all(one.captures.get(name) == captures[name] for name in common)
+        ]
+        said = event.facts.get("said")
+        exact = [pair for pair in recent if said and pair[1].opened.facts.get("said") == said]
+        near = [pair for pair in recent if not pair[1].session and event.at - pair[1].opened.at <= LINK_WITHIN]
+        found = exact or near
+        if len({key for key, _ in found}) == 1:
+            key, _ = found[0]
+            _remember(self.sessions, session, key)
+            for one in self.waiting[key]:
+                one.session = session
+        else:
+            _remember(self.strangers, session, {name: captures[name] for name in common})
+
+    def _of(self, session: str) -> Iterator[Waiting]:
+        """Whoever waits for this session; all that may, when we cannot tell."""
+        if session in self.sessions:
+            yield from self.waiting.get(self.sessions[session], ())
+        elif session in self.strangers:
+            common = self.strangers[session]
+            for queue in self.waiting.values():
+                for one in queue:
+                    if all(one.captures.get(name) == value for name, value in common.items()):
+                        yield one
+
+    def _progress(self, one: Waiting, at: datetime) -> None:
+        if (span := self._span(one, at, at)) is not None:
+            self.closed.append(span)
+        one.sign = max(one.sign, at)
+        one.failed, one.failed_late = one.failed_late or one.failed, None
+
+    def _failed(self, event: Event) -> None:
+        assert self.want.sooner is not None
+        _remember(self.failures, event.session, event.at)
+        for one in self._of(event.session):
+            if event.at <= one.sign + self.want.sooner.longer_than:
+                one.failed = event.at
+            elif one.failed_late is None:
+                one.failed_late = event.at
+            one.evidence = [*one.evidence[:1], *one.evidence[1:][-2:], event]
+
+    def _opens_at(self, one: Waiting) -> datetime:
+        ordinary = one.sign + self.want.longer_than
+        if self.want.sooner is None:
+            return ordinary
+        early = one.sign + self.want.sooner.longer_than
+        if one.failed is not None and early - one.failed <= self.want.sooner.within:
+            return early
+        return min(ordinary, one.failed_late) if one.failed_late is not None else ordinary
+
+    def _span(self, one: Waiting, now: datetime, ended: datetime | None) -> Span | None:
+        opens = self._opens_at(one)
+        if now < opens:
+            return None
+        quotes = {
+            **one.captures,
+            "waited": spell(now - one.opened.at),
+            "longer_than": spell(opens - one.sign),
+        }
+        key = key_of(one.captures, self.want.same, self.want.key)
+        return Span(key, one.opened.at, opens, max(one.sign, one.evidence[-1].at), ended, quotes, {}, tuple(one.evidence))
+
+    def _end(self, keys: list[str], at: datetime) -> None:
+        for key in keys:
+            # Whatever waited longest speaks for the chat.
+            spans = [span for one in self.waiting.pop(key) if (span := self._span(one, at, at)) is not None]
+            self.closed.extend(spans[:1])
+
+    def _drop_oldest(self, key: str, at: datetime) -> None:
+        one = self.waiting[key].pop(0)
+        if (span := self._span(one, at, at)) is not None:
+            self.closed.append(span)
+        if not self.waiting[key]:
+            del self.waiting[key]
+
+    def spans(self, now: datetime) -> list[Span]:
+        still = (next((span for one in queue if (span := self._span(one, now, None)) is not None), None) for queue in self.waiting.values())
+        return [*self.closed, *(span for span in still if span is not None)]
+
+
+def _remember(memory: dict, key: str, value: object) -> None:  # type: ignore[type-arg]
+    if len(memory) >= MEMORY:
+        memory.clear()
+    memory[key] = value

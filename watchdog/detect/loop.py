@@ -1,0 +1,109 @@
+"""The same steps again and again, with no way out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from watchdog.detect.common import Captures, key_of, longest, names_of, need_names, read_lines
+from watchdog.detect.series import Series
+from watchdog.model import Event, Line, Span
+from watchdog.text import harmless
+from watchdog.yamlfile import Section
+
+KIND = "loop"
+
+
+@dataclass(frozen=True)
+class Loop:
+    lines: tuple[Line, ...]
+    at_least: int
+    within: timedelta
+    settles_after: timedelta
+    same: tuple[str, ...] = ()
+    unless: tuple[Line, ...] = ()  # it lives: forget what was counted
+    last: tuple[Line, ...] = ()  # the newest such line is quoted in the sentence
+    key: str = ""
+
+
+def read(section: Section) -> Loop:
+    steps = read_lines(section, "lines")
+    within = section.duration("within")
+    want = Loop(
+        lines=steps,
+        at_least=section.number("at_least", 3, least=2, most=10_000),
+        within=within,
+        settles_after=section.duration("settles_after", within),
+        same=section.names("same", ()),
+        unless=read_lines(section, "unless", ()),
+        last=read_lines(section, "last", ()),
+        key=section.text("key", ""),
+    )
+    need_names(section, "same", want.same, steps[:1])
+    section.done()
+    return want
+
+
+def lines(want: Loop) -> list[tuple[str, Line, bool]]:
+    return [
+        *((f"step{number}", line, True) for number, line in enumerate(want.lines)),
+        *(("unless", line, False) for line in want.unless),
+        *(("last", line, False) for line in want.last),
+    ]
+
+
+def reach(want: Loop) -> timedelta:
+    return longest(want.within, want.settles_after)
+
+
+def says(want: Loop) -> frozenset[str]:
+    return names_of((*want.lines, *want.last)) | {"times", "at_least", "within"}
+
+
+class Watch:
+    def __init__(self, want: Loop):
+        self.want = want
+        self.turns: dict[str, tuple[int, Captures]] = {}  # key → next step awaited, what the turn captured
+        self.series: dict[str, Series] = {}
+        self.last: Captures = {}
+
+    def see(self, roles: Mapping[str, Captures], event: Event) -> None:
+        if "last" in roles:
+            self.last = {name: harmless(value, 200) for name, value in roles["last"].items()}
+        if "unless" in roles:
+            for key in [key for key, (_, turn) in self.turns.items() if self._agree(turn, roles["unless"])]:
+                del self.turns[key]
+                if key in self.series:
+                    self.series[key].end(event.at)
+            return
+        for key, (step, turn) in list(self.turns.items()):
+            captures = roles.get(f"step{step}")
+            if captures is not None and self._agree(turn, captures):
+                turn = {**turn, **captures}
+                if step + 1 == len(self.want.lines):
+                    self._turned(key, event, turn)
+                    step = -1
+                self.turns[key] = step + 1, turn
+        if (first := roles.get("step0")) is not None:
+            # A new beginning: whatever turn of the same thing was half way is not going on.
+            for key, (_, turn) in list(self.turns.items()):
+                if self.want.same and turn.get(self.want.same[0]) == first.get(self.want.same[0]):
+                    self.turns[key] = 0, turn
+            self.turns[key_of(first, self.want.same, self.want.key)] = 1, first
+
+    def _agree(self, turn: Captures, captures: Captures) -> bool:
+        return all(turn.get(name) == captures[name] for name in self.want.same if captures.get(name))
+
+    def _turned(self, key: str, event: Event, turn: Captures) -> None:
+        if key not in self.series:
+            self.series[key] = Series(self.want.at_least, self.want.within, self.want.settles_after)
+        self.series[key].add(key, event, turn)
+
+    def spans(self, now: datetime) -> list[Span]:
+        quotes = {**dict.fromkeys(names_of(self.want.last), "no error was logged"), **self.last}
+        return [
+            Span(span.key, span.first_at, span.opened_at, span.last_at, span.ended_at, {**span.quotes, **quotes}, {}, span.evidence)
+            for series in self.series.values()
+            for span in series.spans(now)
+        ]

@@ -1,0 +1,70 @@
+"""A database that is broken, damaged, or being written into a file that no longer has a name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from watchdog.detect.common import Captures
+from watchdog.model import Event, Line, Span
+from watchdog.text import harmless
+from watchdog.yamlfile import Section
+
+KIND = "sqlite_health"
+DATABASES = ("state.db", "kanban.db", "response_store.db")
+GRADES = ("broken", "damaged", "deleted-wal")
+
+
+@dataclass(frozen=True)
+class SqliteHealth:
+    databases: tuple[str, ...]
+    grade: str
+
+
+def read(section: Section) -> SqliteHealth:
+    want = SqliteHealth(read_databases(section), section.choice("is", GRADES))
+    section.done()
+    return want
+
+
+def read_databases(section: Section) -> tuple[str, ...]:
+    names = section.names("in")
+    for name in names:
+        if name not in DATABASES:
+            section.wrong_at("in", f"'{harmless(name, 40)}' is not one of {', '.join(DATABASES)}")
+    return names
+
+
+def lines(want: SqliteHealth) -> list[tuple[str, Line, bool]]:
+    return [("database", Line("databases"), True)]
+
+
+def reach(want: SqliteHealth) -> timedelta:
+    return timedelta(0)
+
+
+def says(want: SqliteHealth) -> frozenset[str]:
+    return frozenset({"database", "fault", "path", "sqlite", "holder"})
+
+
+class Watch:
+    def __init__(self, want: SqliteHealth):
+        self.want = want
+        self.seen: list[Event] = []
+        self.unsure: set[str] = set()  # databases that could not be judged: neither well nor ill
+
+    def see(self, roles: Mapping[str, Captures], event: Event) -> None:
+        name = event.facts.get("database", "")
+        if name.rpartition("/")[2] not in self.want.databases:
+            return
+        if event.facts.get("grade") == "unknown":
+            self.unsure.add(name)
+        held = bool(event.facts.get("holder"))
+        if held if self.want.grade == "deleted-wal" else event.facts.get("grade") == self.want.grade:
+            self.seen.append(event)
+
+    def spans(self, now: datetime) -> list[Span]:
+        return [
+            Span(event.facts["database"], event.at, event.at, event.at, None, {}, event.facts, (event,)) for event in self.seen
+        ]

@@ -1,0 +1,75 @@
+"""A table lacks a column that this Hermes wants, and Hermes complains of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from watchdog.detect.common import Captures, keep, need_names, read_lines
+from watchdog.detect.sqlite_health import read_databases
+from watchdog.model import Event, Line, Span
+from watchdog.yamlfile import Section
+
+KIND = "sqlite_schema"
+
+
+@dataclass(frozen=True)
+class SqliteSchema:
+    databases: tuple[str, ...]
+    complaint: tuple[Line, ...]
+    within: timedelta  # how old a complaint may be
+
+
+def read(section: Section) -> SqliteSchema:
+    want = SqliteSchema(read_databases(section), read_lines(section, "complaint"), section.duration("within"))
+    need_names(section, "complaint", ("column",), want.complaint)
+    section.done()
+    return want
+
+
+def lines(want: SqliteSchema) -> list[tuple[str, Line, bool]]:
+    return [("database", Line("databases"), True), *(("complaint", line, True) for line in want.complaint)]
+
+
+def reach(want: SqliteSchema) -> timedelta:
+    return want.within
+
+
+def says(want: SqliteSchema) -> frozenset[str]:
+    return frozenset({"database", "columns", "reference", "path"})
+
+
+class Watch:
+    def __init__(self, want: SqliteSchema):
+        self.want = want
+        self.lacking: list[Event] = []
+        self.complaints: dict[str, tuple[Event, tuple[Event, ...]]] = {}  # column → first, evidence
+        self.unsure: set[str] = set()
+
+    def see(self, roles: Mapping[str, Captures], event: Event) -> None:
+        if "complaint" in roles:
+            # The log names a column, not a table, and anyone may write a log: it is a hint, never more.
+            column = roles["complaint"]["column"].lower()
+            first, evidence = self.complaints.get(column, (event, ()))
+            self.complaints[column] = first, keep(evidence, event)
+        elif event.facts.get("database", "").rpartition("/")[2] in self.want.databases:
+            if event.facts.get("grade") == "unknown":
+                self.unsure.add(event.facts["database"])
+            if event.facts.get("missing"):
+                self.lacking.append(event)
+
+    def spans(self, now: datetime) -> list[Span]:
+        found = []
+        for event in self.lacking:
+            # facts["missing"] is "table.column TYPE, …" from the schema reference.
+            missing = [item.split()[0].lower() for item in event.facts["missing"].split(", ")]
+            named = [pair for column, pair in self.complaints.items() if any(item.endswith("." + column) for item in missing)]
+            if not named:
+                continue  # an old file that nobody complains of: Hermes will add them when it opens it
+            first = min((pair[0] for pair in named), key=lambda seen: seen.at)
+            evidence = named[0][1]
+            last = max(seen.at for _, seen_all in named for seen in seen_all)
+            facts = {**event.facts, "columns": event.facts["missing"]}
+            found.append(Span(event.facts["database"], first.at, first.at, last, None, {}, facts, evidence))
+        return found

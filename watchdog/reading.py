@@ -1,0 +1,178 @@
+"""All sources of one home read as one stream of events, with what could not be seen told beside it."""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, tzinfo
+from pathlib import Path
+
+from watchdog.model import Event, Line
+from watchdog.sources.gate import Gate
+from watchdog.sources.localtime import SLACK
+from watchdog.sources.logfile import LogFile
+
+LOGS = ("gateway.log", "agent.log", "errors.log")
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where to look: a living home, or a folder of saved files."""
+
+    home: Path
+    zone: tzinfo | None = None  # of the log's local times; None: this machine's
+    unit: str = "auto"
+    stated: str = ""  # a replay says what the gateway's process was; '': look at the machine
+    plain: bool = False  # no gate: every record is parsed and shown to every pattern (the reference engine)
+
+    @property
+    def logs(self) -> Path:
+        folder = self.home / "logs"
+        return folder if folder.is_dir() or not (self.home / "gateway.log").exists() else self.home
+
+
+@dataclass
+class Reading:
+    """The events, and what could not be read; complete once the events have been consumed."""
+
+    events: Iterator[Event]
+    blind: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    last_at: datetime | None = None
+
+
+def read_all(sources: Sources, wanted: Mapping[str, list[Line]], since: datetime | None, now: datetime) -> Reading:
+    """Everything the rules want to see of the window. A source that cannot be read is blind, never empty."""
+    reading = Reading(iter(()))
+    streams: list[Iterable[Event]] = []
+    logs: list[LogFile] = []
+    for name in LOGS:
+        if name in wanted:
+            log = LogFile(sources.logs / name, sources.zone, whole=bool(sources.stated))
+            try:
+                log.open(since)
+            except OSError as error:
+                reading.blind[name] = _why(error, log.path)
+                continue
+            logs.append(log)
+            gate = None if sources.plain else Gate(wanted[name])
+            streams.append(in_order(_guarded(log, gate, since, now, reading)))
+    if "journal" in wanted:
+        streams.append(_journal(sources, since, now, reading))
+    if "sessions" in wanted:
+        from watchdog.sources.gateway import sessions
+
+        streams.append(sessions(sources.home, now))
+    reading.events = _read(sources, wanted, streams, logs, now, reading)
+    return reading
+
+
+def _read(
+    sources: Sources, wanted: Mapping[str, list[Line]], streams: list[Iterable[Event]], logs: list[LogFile], now: datetime, reading: Reading
+) -> Iterator[Event]:
+    """The logs in the order of time, then what is true now: the process and the databases."""
+    try:
+        yield from heapq.merge(*streams, key=_when) if len(streams) > 1 else (event for stream in streams for event in stream)
+    finally:
+        for log in logs:
+            reading.notes.extend(log.notes)
+            log.close()
+    reading.last_at = max((log.last_at for log in logs if log.last_at is not None), default=None)
+    if "gateway" in wanted:
+        from watchdog.sources import gateway
+
+        if sources.stated:
+            event, why = gateway.stated(sources.stated, sources.home, now, reading.last_at)
+        else:
+            event, why = gateway.observe(sources.home, sources.logs, reading.last_at, now)
+        if event is not None:
+            yield event
+        else:
+            reading.blind["gateway"] = why
+    if "databases" in wanted:
+        from watchdog.sources.database import observe
+
+        try:
+            yield from observe(sources.home, now)
+        except OSError as error:
+            reading.blind["databases"] = _why(error, sources.home)
+
+
+def _when(event: Event) -> datetime:
+    return event.at
+
+
+def _guarded(log: LogFile, gate: Gate | None, since: datetime | None, now: datetime, reading: Reading) -> Iterator[Event]:
+    try:
+        yield from log.events(gate, since, now)
+    except OSError as error:
+        reading.blind[log.path.name] = _why(error, log.path)
+
+
+def in_order(events: Iterable[Event], slack: timedelta = SLACK) -> Iterator[Event]:
+    """Events that are a few seconds out of order, put in order."""
+    waiting: list[tuple[datetime, int, Event]] = []
+    newest: datetime | None = None
+    for number, event in enumerate(events):
+        if newest is None or event.at > newest:
+            newest = event.at
+        heapq.heappush(waiting, (event.at, number, event))
+        limit = newest - slack
+        while waiting[0][0] < limit:
+            yield heapq.heappop(waiting)[2]
+            if not waiting:
+                break
+    while waiting:
+        yield heapq.heappop(waiting)[2]
+
+
+def _journal(sources: Sources, since: datetime | None, now: datetime, reading: Reading) -> Iterable[Event]:
+    """A saved journal when there is one; systemd's when the gateway has a unit and was not running all the time."""
+    from watchdog.sources import journal
+
+    saved = sources.home / "journal.jsonl"
+    if not saved.exists() and (sources.logs / "journal.jsonl").exists():
+        saved = sources.logs / "journal.jsonl"
+    try:
+        if saved.exists():
+            return in_order([event for event in journal.from_file(saved, now) if since is None or event.at >= since])
+        if sources.stated or since is None or _ran_all_the_time(sources.home, since):
+            return ()
+        units = journal.units_of(sources.home, sources.unit)
+        events: list[Event] = []
+        for user in (False, True):
+            names = [name for name, is_user in units if is_user == user]
+            if names:
+                events += journal.from_journalctl(names, user, since, now)
+        return in_order(events)
+    except journal.JournalBlind as error:
+        reading.blind["journal"] = str(error)
+    except OSError as error:
+        reading.blind["journal"] = _why(error, saved)
+    return ()
+
+
+def _ran_all_the_time(home: Path, since: datetime) -> bool:
+    """One process all through the window cannot have crashed in it; asking journalctl would cost more than the check."""
+    from watchdog.process import began_at, start_time_of
+    from watchdog.sources.gateway import read_json
+
+    try:
+        pid = read_json(home / "gateway.pid").get("pid")
+    except OSError:
+        return False
+    ticks = start_time_of(pid) if isinstance(pid, int) and pid > 0 else None
+    began = began_at(ticks) if ticks is not None else None
+    return began is not None and began < since
+
+
+def _why(error: OSError, path: Path) -> str:
+    if isinstance(error, FileNotFoundError):
+        return f"no such file ({path}); is HERMES_HOME right?"
+    if isinstance(error, PermissionError):
+        return f"permission denied ({path}); run as the gateway's user{'' if os.getuid() else ' (even root is refused)'}"
+    if isinstance(error, IsADirectoryError):
+        return f"{path} is a directory, not a log"
+    return f"{error.strerror or error} ({path})"

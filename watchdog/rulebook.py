@@ -1,0 +1,214 @@
+"""rules/ → Rulebook: the shipped rules with the user's own merged over them, every mistake told at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from string import Formatter
+
+from watchdog.detect import KINDS
+from watchdog.errors import ConfigError, Problem
+from watchdog.model import SEVERITIES, Condition, Recipe, Rule
+from watchdog.text import harmless
+from watchdog.yamlfile import Section, _near, read_documents
+
+_ID = re.compile(r"[a-z][a-z0-9-]{1,60}")
+LANGUAGES = ("en", "zh")
+ANY = "any"
+LOOK_BACK_SLACK = timedelta(minutes=2)
+LONGEST_LOOK_BACK = timedelta(days=7)
+
+
+@dataclass(frozen=True)
+class Rulebook:
+    rules: tuple[Rule, ...]
+    recipes: Mapping[str, Recipe] = field(default_factory=dict)
+    off: Mapping[str, str] = field(default_factory=dict)  # rule id → the file that switched it off
+
+    @property
+    def window(self) -> timedelta:
+        """The longest look back that any rule asks for."""
+        return max((reach(rule) for rule in self.rules), default=timedelta(0)) + LOOK_BACK_SLACK
+
+    def rule(self, name: str) -> Rule | None:
+        return next((rule for rule in self.rules if rule.id == name), None)
+
+
+def reach(rule: Rule) -> timedelta:
+    return max((KINDS[one.kind].reach(one.want) for one in flat(rule.when)), default=timedelta(0))
+
+
+def flat(conditions: Iterable[Condition]) -> Iterable[Condition]:
+    for condition in conditions:
+        if condition.kind == ANY:
+            yield from flat(condition.want)
+        else:
+            yield condition
+
+
+def shipped_folder() -> Path:
+    """Where the rules that come with the package are: in the wheel, or at the top of a checkout."""
+    here = Path(__file__).parent
+    return here / "shipped" if (here / "shipped").is_dir() else here.parent / "rules"
+
+
+def load(*folders: Path, shipped: bool = True) -> Rulebook:
+    """The shipped rules, then each folder's over them (same id replaces); ConfigError with all mistakes."""
+    problems: list[Problem] = []
+    rules: dict[str, Rule] = {}
+    recipes: dict[str, Recipe] = {}
+    off: dict[str, str] = {}
+    for folder in ([shipped_folder()] if shipped else []) + list(folders):
+        for section in _sections(folder / "detect", problems):
+            rule, enabled = read_rule(section)
+            if rule is None:
+                continue
+            off.pop(rule.id, None)
+            if enabled:
+                rules[rule.id] = rule
+            else:
+                rules.pop(rule.id, None)
+                off[rule.id] = rule.where
+        for section in _sections(folder / "recipes", problems):
+            from watchdog.recipes import read_recipe
+
+            if (recipe := read_recipe(section)) is not None:
+                recipes[recipe.id] = recipe
+    check_names(rules, recipes, problems)
+    if problems:
+        raise ConfigError(problems)
+    return Rulebook(tuple(sorted(rules.values(), key=lambda rule: rule.id)), recipes, off)
+
+
+def _sections(folder: Path, problems: list[Problem]) -> Iterable[Section]:
+    if not folder.is_dir():
+        return
+    for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
+        yield from read_file(path, problems)
+
+
+def read_file(path: Path, problems: list[Problem]) -> list[Section]:
+    """The documents of one rule file; what cannot be read becomes a problem."""
+    name = _shown(path)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        problems.append(Problem(name, 0, f"cannot be read: {error.strerror}"))
+        return []
+    sections = read_documents(name, content, problems)
+    if len(sections) == 1 and sections[0].has("id"):
+        wanted = sections[0].nodes["id"][1].value
+        if isinstance(wanted, str) and wanted != path.stem:
+            sections[0].wrong_at("id", f"'{harmless(wanted, 60)}' does not fit the file name; call the file {harmless(wanted, 60)}.yaml")
+    return sections
+
+
+def _shown(path: Path) -> str:
+    """Short for shipped files and files below the working folder, as people would type it."""
+    for base in (shipped_folder().parent, Path.cwd()):
+        try:
+            return str(path.resolve().relative_to(base.resolve()))
+        except (ValueError, OSError):
+            continue
+    return str(path)
+
+
+def read_rule(section: Section) -> tuple[Rule | None, bool]:
+    """One rule and whether it is switched on; its mistakes are in section.problems."""
+    before = len(section.problems)
+    name = section.text("id")
+    if name and not _ID.fullmatch(name):
+        section.wrong_at("id", f"'{harmless(name, 60)}' is not an id; write small letters, digits and '-', such as session-stuck")
+    if section.has("enabled") and not section.flag("enabled") and len(section.nodes) == 2:
+        where = f"{section.path}:{section.line_of('id')}"
+        return Rule(name, "", "info", (), "", where), False  # two lines switch a shipped rule off
+    enabled = section.flag("enabled", True)
+    conditions = tuple(one for part in section.sections("when") if (one := read_condition(part)) is not None)
+    if section.has("when") and not conditions and len(section.problems) == before:
+        section.wrong_at("when", "needs at least one condition")
+    rule = Rule(
+        id=name,
+        title=section.text("title"),
+        severity=section.choice("severity", SEVERITIES),
+        when=conditions,
+        say=section.text("say"),
+        where=f"{section.path}:{section.line_of('id')}",
+        every=section.text("every", "15m"),
+        confirm=section.number("confirm", 1, least=1, most=10),
+        recipe=section.text("recipe", None),
+        advice=section.text("advice", ""),
+    )
+    for key in ("titles", "says", "advices"):
+        rule = replace(rule, **{key: _translations(section, key)})
+    _check_every(section, rule.every)
+    _check_say(section, rule)
+    if not rule.recipe and not rule.advice and len(section.problems) == before:
+        section.wrong("needs 'recipe:' (what to propose) or 'advice:' (why no recipe helps, and what does)")
+    section.done()
+    return (rule if len(section.problems) == before else None), enabled
+
+
+def _translations(section: Section, key: str) -> dict[str, str]:
+    inner = section.section(key, None)
+    if inner is None:
+        return {}
+    found = {language: inner.text(language) for language in LANGUAGES if inner.has(language)}
+    inner.done()
+    return found
+
+
+def read_condition(section: Section) -> Condition | None:
+    """`- gap: {…}`: exactly one kind."""
+    kind = section.only((*KINDS, ANY), "kind of condition")
+    if kind is None:
+        return None
+    if kind == ANY:
+        return Condition(ANY, tuple(one for part in section.sections(ANY) if (one := read_condition(part))), section.line)
+    inner = section.section(kind)
+    assert inner is not None
+    inner.name = kind
+    before = len(section.problems)
+    want = KINDS[kind].read(inner)
+    return Condition(kind, want, section.line) if len(section.problems) == before else None
+
+
+def _check_every(section: Section, every: str) -> None:
+    from watchdog.text import duration
+
+    if len(every.split()) == 5:
+        return  # a cron expression; schedule.py reads it
+    try:
+        if duration(every) < timedelta(minutes=1):
+            section.wrong_at("every", f"'{every}' is shorter than a minute, which cron cannot do")
+    except ValueError:
+        section.wrong_at("every", f"'{harmless(every, 40)}' is neither a duration (15m) nor a cron expression (*/15 * * * *)")
+
+
+def _check_say(section: Section, rule: Rule) -> None:
+    known = {"key"}
+    for one in flat(rule.when):
+        known |= KINDS[one.kind].says(one.want)
+    for key, sentence in (("say", rule.say), *(("says", text) for text in rule.says.values())):
+        try:
+            names = [name for _, name, _, _ in Formatter().parse(sentence) if name is not None]
+        except ValueError as error:
+            section.wrong_at(key, f"{error}; write {{field}} for a value and {{{{ for a brace")
+            continue
+        for name in names:
+            if rule.when and name not in known:
+                section.wrong_at(key, f"unknown field '{{{harmless(name, 40)}}}'{_near(name, known)}; there are {', '.join(sorted(known))}")
+
+
+def check_names(rules: Mapping[str, Rule], recipes: Mapping[str, Recipe], problems: list[Problem]) -> None:
+    """What one file says of another: recipes that rules propose, rules that recipes verify by."""
+    for rule in rules.values():
+        if rule.recipe and recipes and rule.recipe not in recipes:
+            path, _, line = rule.where.rpartition(":")
+            problems.append(Problem(path, int(line), f"recipe '{rule.recipe}' does not exist{_near(rule.recipe, recipes)}"))
+    if recipes:
+        from watchdog.recipes import check_recipes
+
+        check_recipes(recipes, tuple(rules.values()), problems)

@@ -1,0 +1,125 @@
+"""Hermes' own files → one event that says whether the gateway lives: pid file, start time, lock, last words."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from watchdog.detect.gateway import STARTED, STOPPED
+from watchdog.model import Event
+from watchdog.process import began_at, is_runnable, lock_holder, start_time_of
+from watchdog.text import spell
+
+SILENT = timedelta(minutes=5)  # a shorter silence is no reason to ask whether the loop is frozen
+_TAIL = 128 * 1024
+_MESSAGE = re.compile(rb"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]+(?: \[[^\]\n]*\])? [\w.-]+: (.*)$", re.MULTILINE)
+
+
+def observe(home: Path, logs: Path, last_line_at: datetime | None, now: datetime) -> tuple[Event | None, str]:
+    """(what is known of the gateway, why it is not known)."""
+    try:
+        record = read_json(home / "gateway.pid")
+    except OSError as error:
+        return None, f"gateway.pid cannot be read: {error.strerror}"
+    pid, start = record.get("pid"), record.get("start_time")
+    facts = {"home": str(home)}
+    if isinstance(pid, int) and 0 < pid < 2**31:
+        began = start_time_of(pid)
+        if began is not None and (not isinstance(start, int) or start == began):
+            since = began_at(began)
+            facts |= {"state": "running", "pid": str(pid), "since": since.isoformat() if since else ""}
+            if last_line_at and now - last_line_at > SILENT and _frozen(pid):
+                facts |= {"state": "frozen", "silent": spell(now - last_line_at), "since": last_line_at.isoformat()}
+            return _event(now, facts), ""
+    holder = lock_holder(str(home / "gateway.lock"))
+    if holder is None:
+        return None, "gateway.lock cannot be looked at in /proc/locks"
+    if holder:
+        return _event(now, facts | {"state": "running", "pid": str(holder), "since": ""}), ""
+    words = last_words(logs / "gateway.log")
+    if words is None:
+        return None, "no gateway.pid and no readable gateway.log: was a gateway ever started here?"
+    facts |= {"state": "stopped" if words == "stopped" else "dead", "pid": str(pid or "")}
+    facts["since"] = (last_line_at or now).isoformat()
+    return _event(now, facts), ""
+
+
+def stated(state: str, home: Path, at: datetime, since: datetime | None) -> tuple[Event | None, str]:
+    """For a replay: what only a live machine could tell is as somebody says."""
+    if state == "unknown":
+        return None, "nobody said whether the gateway ran (--gateway)"
+    facts = {"home": str(home), "state": state, "stated": "yes", "since": (since or at).isoformat()}
+    return _event(at, facts), ""
+
+
+def sessions(home: Path, now: datetime) -> list[Event]:
+    """Which session works for which chat, as sessions.json has it."""
+    found = []
+    for path in (home / "sessions" / "sessions.json", home / "sessions.json"):
+        try:
+            entries = read_json(path)
+        except OSError:
+            continue
+        for key, entry in list(entries.items())[-2000:]:
+            parts = key.split(":", 4)
+            session = entry.get("session_id") if isinstance(entry, dict) else None
+            if len(parts) == 5 and isinstance(session, str):
+                facts = {"session": session, "platform": parts[2], "chat": parts[4]}
+                found.append(Event(datetime(1970, 1, 1, tzinfo=UTC), "sessions", key, str(path.name), facts=facts))
+        break
+    return found
+
+
+def last_words(log: Path) -> str | None:
+    """'stopped' or 'started': the last of a gateway's comings and goings in its log; None when it cannot be told."""
+    seen = False
+    for path in (log, log.with_name(log.name + ".1")):
+        try:
+            with path.open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                file.seek(max(0, size - _TAIL))
+                tail = file.read(_TAIL)
+        except OSError:
+            continue
+        seen = seen or bool(tail)
+        for line in reversed(_MESSAGE.findall(tail)):
+            text = line.decode("utf-8", "replace")
+            if STOPPED.match(text):
+                return "stopped"
+            if STARTED.match(text):
+                return "started"
+        if len(tail) == _TAIL:
+            return "started"  # so much was written since that it cannot have been a farewell
+    return "started" if seen else None
+
+
+def _frozen(pid: int) -> bool:
+    """A loop that spins wants the CPU whenever one looks; an idle gateway sleeps."""
+    for _ in range(10):
+        if not is_runnable(pid):
+            return False
+        time.sleep(0.03)
+    return True
+
+
+def _event(at: datetime, facts: dict[str, str]) -> Event:
+    return Event(at, "gateway", f"gateway {facts['state']}", "gateway.pid", facts={k: v for k, v in facts.items() if v})
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A small JSON object of Hermes; {} when there is none or it is not one."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    with os.fdopen(fd, "rb") as file:
+        try:
+            told = json.loads(file.read(2_000_000))
+        except (ValueError, RecursionError, IsADirectoryError):
+            return {}
+    return told if isinstance(told, dict) else {}

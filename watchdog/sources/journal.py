@@ -1,0 +1,118 @@
+"""The journal of the gateway's unit → events: `journalctl -o json`, or a saved journal.jsonl."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from watchdog.model import Event
+from watchdog.sources.chattext import MAY_QUOTE, cut
+
+_LINE = re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<logger>[\w.-]+): ")
+_PRIORITY = {"0": "CRITICAL", "1": "CRITICAL", "2": "CRITICAL", "3": "ERROR", "4": "WARNING", "5": "INFO", "6": "INFO", "7": "DEBUG"}
+LONGEST = 64 * 1024
+TIME_LIMIT = 20.0  # seconds; a journal that answers later than this is blind
+
+
+class JournalBlind(Exception):
+    """The journal is there and cannot be read; the text says why."""
+
+
+def from_file(path: Path, until: datetime) -> Iterator[Event]:
+    """A journal saved with `journalctl -o json`."""
+    with path.open("rb") as file:
+        if not os.path.isfile(path):
+            raise IsADirectoryError(21, "is a directory", str(path))
+        yield from parse(file, path.name, None, until)
+
+
+def from_journalctl(units: list[str], user: bool, since: datetime, until: datetime) -> list[Event]:
+    """What the journal holds of these units in the window; JournalBlind with the reason."""
+    import subprocess
+
+    command = ["journalctl", "-o", "json", "--no-pager", "--quiet", f"--since=@{since.timestamp():.0f}", *(["--user"] if user else [])]
+    command += [f"--unit={unit}" if not user else f"--user-unit={unit}" for unit in units]
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIME_LIMIT, check=False)
+    except FileNotFoundError:
+        return []  # no journalctl: no systemd, nothing to be blind to
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise JournalBlind(f"journalctl: {error}") from error
+    if done.returncode != 0 and not done.stdout:
+        why = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise JournalBlind(f"{why[-1] if why else 'journalctl failed'}; run as a member of systemd-journal")
+    return list(parse(done.stdout.splitlines(), "journal", since, until))
+
+
+def parse(lines: Iterable[bytes], name: str, since: datetime | None, until: datetime) -> Iterator[Event]:
+    """JSON lines → events; a line that is not JSON is passed over."""
+    for number, line in enumerate(lines, 1):
+        try:
+            entry = json.loads(line[: 4 * LONGEST])
+            at = datetime.fromtimestamp(int(entry["__REALTIME_TIMESTAMP"]) / 1_000_000, UTC)
+        except (ValueError, KeyError, TypeError, OverflowError, OSError, RecursionError):
+            continue
+        if at > until or (since is not None and at < since):
+            continue
+        text = _text(entry.get("MESSAGE"))
+        found = _LINE.match(text)
+        level = found["level"] if found else _PRIORITY.get(str(entry.get("PRIORITY")), "")
+        text, _, more = (text[found.end() :] if found else text).partition("\n")
+        ambiguous = ""
+        if MAY_QUOTE.match(text):
+            text, _, ambiguous = cut(text)
+        yield Event(
+            at=at,
+            source="journal",
+            text=text,
+            where=f"{name}:{number}",
+            logger=found["logger"] if found else _writer(entry),
+            level=level,
+            more=more,
+            ambiguous=ambiguous,
+        )
+
+
+def _writer(entry: dict[str, Any]) -> str:
+    """'systemd' for the manager itself: the fields with an underscore are journald's own, the others anyone may set."""
+    command, pid = entry.get("_COMM"), entry.get("_PID")
+    if command == "systemd" or str(pid) == "1" or (command is None and pid is None):
+        return "systemd"
+    return f"process {str(command)[:60]}"
+
+
+def units_of(home: Path, chosen: str = "") -> list[tuple[str, bool]]:
+    """(unit, whether it is a user unit) of the services whose file names this home."""
+    if chosen and chosen != "auto":
+        name = chosen.removeprefix("user:")
+        return [(name if "." in name else f"{name}.service", chosen.startswith("user:"))]
+    found = []
+    system = [*os.environ.get("SYSTEMD_UNIT_PATH", "").split(":"), "/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system"]
+    places = [(Path(folder), False) for folder in system if folder]
+    places.append((home.parent / ".config/systemd/user", True))
+    places.append((Path(os.path.expanduser("~/.config/systemd/user")), True))
+    for folder, user in dict.fromkeys(places):
+        for path in sorted(folder.glob("hermes*.service")):
+            try:
+                text = path.read_text("utf-8", "replace")[:LONGEST]
+            except OSError:
+                continue
+            homes = re.findall(r"HERMES_HOME=[\"']?([^\"'\s]+)", text)
+            if str(home) in homes or (not homes and home.name == ".hermes"):
+                found.append((path.name, user))
+    return found
+
+
+def _text(message: Any) -> str:
+    """journald writes an array of bytes when a message is not UTF-8."""
+    if isinstance(message, list):
+        try:
+            return bytes(message[:LONGEST]).decode("utf-8", "replace")
+        except (TypeError, ValueError):
+            return ""
+    return message[:LONGEST] if isinstance(message, str) else ""
