@@ -17,7 +17,7 @@ class Bot:
         self.number = number
         self.updates: list[dict] = []
         self.sent: list[dict] = []
-        self.polling = 0
+        self.poller = 0                 # the newest getUpdates; an older one is thrown out with 409
         self.more = asyncio.Event()
 
 
@@ -89,23 +89,21 @@ class Telegram:
         return web.json_response({"ok": True, "result": result})
 
     async def updates(self, bot: Bot, asked: dict) -> web.Response:
-        if bot.polling:                 # the real server throws out the older poller; both see 409
+        bot.poller = mine = bot.poller + 1
+        bot.more.set()
+        offset = int(asked.get("offset") or 0)
+        bot.updates = [u for u in bot.updates if u["update_id"] >= offset]
+        until = time.monotonic() + min(float(asked.get("timeout") or 0), LONGEST_POLL)
+        while not bot.updates and bot.poller == mine and (left := until - time.monotonic()) > 0:
+            bot.more.clear()
+            try:
+                await asyncio.wait_for(bot.more.wait(), left)
+            except TimeoutError:
+                pass
+        if bot.poller != mine:
             return web.json_response({"ok": False, "error_code": 409, "description":
                                       "Conflict: terminated by other getUpdates request"}, status=409)
-        bot.polling += 1
-        try:
-            offset = int(asked.get("offset") or 0)
-            bot.updates = [u for u in bot.updates if u["update_id"] >= offset]
-            if not bot.updates:
-                bot.more.clear()
-                wait = min(float(asked.get("timeout") or 0), LONGEST_POLL)
-                try:
-                    await asyncio.wait_for(bot.more.wait(), wait)
-                except TimeoutError:
-                    pass
-            return web.json_response({"ok": True, "result": bot.updates[:100]})
-        finally:
-            bot.polling -= 1
+        return web.json_response({"ok": True, "result": bot.updates[:100]})
 
 
 async def arguments(request: web.Request) -> dict:
