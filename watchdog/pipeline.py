@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from watchdog.evaluate import Evaluation, evaluate, lines_by_source
 from watchdog.incidents import fold
 from watchdog.model import Incident, Report, Rule
-from watchdog.reading import Reading, Sources, read_all
+from watchdog.reading import LOGS, Reading, Sources, read_all
 from watchdog.rulebook import LONGEST_LOOK_BACK, Rulebook
 from watchdog.store import Store
 from watchdog.store.incidents import finish_check, known_incidents, last_check, save_changes
+
+
+if TYPE_CHECKING:
+    from watchdog.settings import Settings
 
 
 def check(book: Rulebook, sources: Sources, store: Store | None, now: datetime, rules: Sequence[Rule] | None = None) -> Report:
@@ -31,6 +37,11 @@ def check(book: Rulebook, sources: Sources, store: Store | None, now: datetime, 
         findings=seen.findings,
         changes=changes,
     )
+
+
+def dry_run(book: Rulebook, sources: Sources, store: Store | None, settings: Settings, state: Path, now: datetime) -> Report:
+    """The same line stopped before the first write."""
+    return check(book, sources, store, now)
 
 
 def look(rules: Sequence[Rule], sources: Sources, start: datetime | None, now: datetime) -> tuple[Evaluation, Reading]:
@@ -69,6 +80,23 @@ def notes(reading: Reading, seen: Evaluation) -> list[str]:
     if len(seen.ambiguous) > 5:
         found.append(f"{len(seen.ambiguous) - 5} more records whose chat text imitates log fields were not used")
     return found
+
+
+def span_of(sources: Sources) -> tuple[datetime | None, datetime | None]:
+    """When the first and the last record of any log were written."""
+    from watchdog.sources.logfile import LogFile
+
+    times = []
+    for name in LOGS:
+        log = LogFile(sources.logs / name, sources.zone, whole=True)
+        try:
+            log.open(None)
+            times += [at for at in log.ends() if at is not None]
+        except OSError:
+            continue
+        finally:
+            log.close()
+    return min(times, default=None), max(times, default=None)
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,14 @@ class Segment:
         found = _HEADER.match(head.lstrip(b"\0")) or _HEADER.search(head)
         return clock.read(found["stamp"]) if found else None
 
+    def last_time(self, clock: LocalClock) -> datetime | None:
+        """When its last record was written."""
+        self.file.seek(0 if self.packed else max(0, self.size - BLOCK))
+        last = None
+        while block := self.file.read(BLOCK):
+            last = list(_HEADER.finditer(block))[-1:] or last
+        return clock.read(last[0]["stamp"]) if last else None
+
     def start_of(self, stamp: bytes) -> int:
         """Where the records at or after this local time begin, found by bisecting."""
         low, high = 0, self.size
@@ -123,6 +131,14 @@ class LogFile:
         for segment in self.segments:
             segment.close()
         self.segments = []
+
+    def ends(self) -> tuple[datetime | None, datetime | None]:
+        """When the first and the last record were written, without reading what lies between."""
+        if not self.segments:
+            return None, None
+        clock = LocalClock(self.zone)
+        first = self.segments[0].first_time(clock)
+        return first, self.segments[-1].last_time(clock) or first
 
     def events(self, gate: Gate | None, since: datetime | None, until: datetime) -> Iterator[Event]:
         """The records of the window that the gate lets through, in the file's order."""

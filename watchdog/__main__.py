@@ -1,0 +1,7 @@
+"""python -m watchdog"""
+
+import sys
+
+from watchdog.cli import main
+
+sys.exit(main())

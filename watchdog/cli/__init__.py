@@ -1,0 +1,120 @@
+"""Arguments in, exit code out. Only the module of the wanted command is loaded, so that cron pays for nothing else."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import import_module
+
+from watchdog import __version__
+
+# Which module of this package knows a command, and its line in --help.
+COMMANDS = {
+    "check": ("check", "one pass: what is wrong now; what cron runs"),
+    "replay": ("check", "old logs in their own time: what would have been found"),
+    "explain": ("explain", "why a rule fires or does not; what a log line means to the rules"),
+    "rules": ("rules", "list, show, lint and test the rules"),
+    "incidents": ("incidents", "what was found over time"),
+    "incident": ("incidents", "one of them, with its evidence"),
+}
+
+EXAMPLES = """\
+first steps:
+  hermes-watchdog check --dry-run            look at ~/.hermes and touch nothing
+  hermes-watchdog replay ~/.hermes           what would have been found in the logs so far
+  hermes-watchdog explain session-stuck      why it fires, or how far from firing it is
+  hermes-watchdog check                      the same and remember; put this into cron
+
+exit codes: 0 well · 1 something is wrong · 2 the configuration or the arguments are · 3 the watchdog is
+"""
+
+
+class Teacher(argparse.ArgumentParser):
+    """An argument parser whose errors say what to write instead."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]
+        from difflib import get_close_matches
+
+        if "invalid choice" in message:
+            word = message.partition("invalid choice: ")[2].split(" ")[0].strip("'\"")
+            near = get_close_matches(word, COMMANDS, n=1)
+            if near and self.prog == "hermes-watchdog":
+                message = f"there is no command '{word}'; did you mean '{near[0]}'?"
+        self.exit(2, f"{self.prog}: {message}\nTry '{self.prog} --help'.\n")
+
+
+def parser(wanted: str | None = None) -> argparse.ArgumentParser:
+    """The parser for one command, or for all of them (for --help)."""
+    top = Teacher(
+        prog="hermes-watchdog",
+        description="Reads what the Hermes gateway left behind, decides what is wrong, proposes the exact fix, "
+        "does it only when allowed, checks that it worked, and tells a person.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"hermes-watchdog {__version__}")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", title="commands", parser_class=Teacher)
+    modules = [COMMANDS[wanted][0]] if wanted else dict.fromkeys(module for module, _ in COMMANDS.values())
+    for name in modules:
+        import_module(f"watchdog.cli.{name}").add_arguments(commands)
+    return top
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The console script. Exit codes: 0 well, 1 something is wrong, 2 the configuration is, 3 the watchdog is."""
+    argv = sys.argv[1:] if argv is None else argv
+    if argv in (["--version"], ["-V"]):
+        print(f"hermes-watchdog {__version__}")
+        return 0
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a sign gets a '?', not a traceback.
+        if getattr(stream, "encoding", None) and stream.encoding.lower() not in ("utf-8", "utf8"):
+            stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    wanted = next((word for word in argv if not word.startswith("-")), None)
+    if not argv or argv in (["--help"], ["-h"]):
+        print(overview(), end="")
+        return 0
+    arguments = parser(wanted if wanted in COMMANDS else None).parse_args(argv)
+    if not getattr(arguments, "run", None):
+        print(overview(), end="")
+        return 2
+    return guarded(arguments)
+
+
+def overview() -> str:
+    """`--help` of the whole, without loading a single command."""
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {says}" for name, (_, says) in COMMANDS.items()]
+    return (
+        "usage: hermes-watchdog COMMAND [options]\n\n"
+        "Reads what the Hermes gateway left behind, decides what is wrong, proposes the exact fix,\n"
+        "does it only when allowed, checks that it worked, and tells a person.\n\n"
+        "commands ('hermes-watchdog COMMAND --help' teaches each):\n" + "\n".join(lines) + "\n\n"
+        "options:\n  --help     this page\n  --version  which version this is\n\n" + EXAMPLES
+    )
+
+
+def guarded(arguments: argparse.Namespace) -> int:
+    """Run the command; turn what can go wrong into a message and an exit code."""
+    from watchdog.errors import ConfigError, WatchdogError
+
+    try:
+        return int(arguments.run(arguments))
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except WatchdogError as error:
+        print(f"hermes-watchdog: {error}", file=sys.stderr)
+        return getattr(error, "exit_code", 2)
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read our output has gone; nothing is lost
+        return 0
+    except KeyboardInterrupt:
+        print("hermes-watchdog: interrupted; nothing was left half done", file=sys.stderr)
+        return 130
+    except Exception:
+        import traceback
+
+        traceback.print_exc()
+        print("hermes-watchdog: this is a fault of the watchdog itself; please report the lines above", file=sys.stderr)
+        return 3

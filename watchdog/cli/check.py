@@ -1,0 +1,109 @@
+"""check and replay."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import timedelta
+
+from watchdog.cli.common import WELL, WRONG, a_duration, a_time, add_common, colours, context, in_zone, print_json
+
+CHECK = """\
+examples:
+  hermes-watchdog check --dry-run                 look, decide, write nothing anywhere
+  hermes-watchdog check --dry-run --now '2026-05-19 10:41:00'
+  hermes-watchdog check --quiet                   for cron: prints only when something is wrong or changed
+"""
+
+REPLAY = """\
+DIR is a Hermes home, or a folder with gateway.log, agent.log, journal.jsonl and databases in it.
+What only a live machine can tell is as --gateway says; unless told, it was running until the logs show a stop.
+
+examples:
+  hermes-watchdog replay ~/.hermes
+  hermes-watchdog replay saved-logs --every 15m --until '2026-05-19 18:00:00'
+  hermes-watchdog replay saved-logs --gateway dead --json
+"""
+
+
+def add_arguments(commands) -> None:  # type: ignore[no-untyped-def]
+    raw = argparse.RawDescriptionHelpFormatter
+    check = commands.add_parser("check", help="one pass: what is wrong now", epilog=CHECK, formatter_class=raw,
+                                description="Read the window, evaluate the rules, and say what is wrong and what would help.")
+    check.add_argument("--dry-run", action="store_true", help="write nothing anywhere, not even the watchdog's own memory")
+    check.add_argument("--now", type=a_time, metavar="TIME", help="pretend that it is this time (dry run only)")
+    check.add_argument("--quiet", action="store_true", help="print nothing when nothing is wrong and nothing changed")
+    add_common(check)
+    check.set_defaults(run=run_check)
+    replay = commands.add_parser("replay", help="old logs in their own time", epilog=REPLAY, formatter_class=raw,
+                                 description="Walk old logs in their own time and print what would have been found, when, and why.")
+    replay.add_argument("dir", metavar="DIR", help="a Hermes home or a folder of saved logs")
+    replay.add_argument("--every", type=a_duration, default=timedelta(minutes=1), metavar="1m", help="the pace of the checks (default 1m)")
+    replay.add_argument("--until", type=a_time, metavar="TIME", help="stop there (default: the last line)")
+    replay.add_argument("--gateway", choices=("running", "dead", "unknown"), default="running",
+                        help="what the gateway's process was at the end (default: running, unless the logs show a stop)")
+    add_common(replay)
+    replay.set_defaults(run=run_replay)
+
+
+def run_check(args: argparse.Namespace) -> int:
+    from watchdog.report import as_json, as_text
+
+    ctx = context(args)
+    now = in_zone(args.now, ctx) if args.now else ctx.now
+    if args.now and not args.dry_run:
+        from watchdog.errors import WatchdogError
+
+        raise WatchdogError("--now goes with --dry-run: a check that acts uses the real time")
+    if not ctx.home.is_dir():
+        from watchdog.errors import WatchdogError
+
+        raise WatchdogError(f"{ctx.home}: no such folder; give --home DIR or set HERMES_HOME")
+    if args.dry_run:
+        from watchdog.pipeline import dry_run
+
+        report = dry_run(ctx.book, ctx.sources(), ctx.look_at_store(), ctx.settings, ctx.state, now)
+    else:
+        from watchdog.pipeline import full_check
+
+        report = full_check(ctx, now)
+    wrong = any(incident.status == "open" for incident in report.incidents)
+    if args.json:
+        print_json(as_json(report))
+    elif not args.quiet or _worth_telling(report):
+        print(as_text(report, colours(), args.dry_run))
+    return WRONG if wrong else WELL
+
+
+def _worth_telling(report) -> bool:  # type: ignore[no-untyped-def]
+    return bool(report.outcomes or report.blind) or any(change.what != "seen" for change in report.changes)
+
+
+def run_replay(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from watchdog.errors import WatchdogError
+    from watchdog.pipeline import replay, span_of
+    from watchdog.report import as_json, timeline
+
+    folder = Path(args.dir)
+    if not folder.is_dir():
+        raise WatchdogError(f"{args.dir}: no such folder; give a Hermes home or a folder with gateway.log in it")
+    args.home = args.dir
+    ctx = context(args)
+    sources = ctx.sources(stated=args.gateway)
+    first, last = span_of(sources)
+    if first is None or last is None:
+        blind = f"{sources.logs} has no gateway.log or agent.log with a readable record"
+        raise WatchdogError(f"{blind}; nothing to replay")
+    until = in_zone(args.until, ctx) if args.until else last
+    done = replay(ctx.book, sources, first, until, args.every)
+    if args.json:
+        from watchdog.report import iso
+
+        value = as_json(done.report)
+        for incident, noticed in zip(value["incidents"], done.noticed, strict=True):
+            incident["noticed_at"] = iso(noticed)
+        print_json(value)
+    else:
+        print(timeline(done, colours()))
+    return WRONG if any(incident.status == "open" for incident in done.incidents) else WELL

@@ -1,0 +1,162 @@
+"""Report → text for people, or the documented JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from watchdog.model import Event, Incident, Report
+from watchdog.terminal import paint
+from watchdog.text import ago, clock, harmless, redact
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """The contract of docs/json.md."""
+    return {
+        "home": report.home,
+        "from": iso(report.start),
+        "to": iso(report.now),
+        "blind": dict(report.blind),
+        "not_checked": dict(report.not_checked),
+        "notes": list(report.notes),
+        "incidents": [incident_json(incident) for incident in report.incidents],
+        "plans": [plan_json(plan) for plan in report.plans],
+        "outcomes": [
+            {"step": outcome.step, "ok": outcome.ok, "says": outcome.says, "seconds": outcome.took.total_seconds()}
+            for outcome in report.outcomes
+        ],
+    }
+
+
+def incident_json(incident: Incident) -> dict[str, Any]:
+    return {
+        "id": incident.id or None,
+        "rule": incident.rule,
+        "key": incident.key,
+        "severity": incident.severity,
+        "status": incident.status,
+        "title": incident.title,
+        "says": redact(incident.says),
+        "opened_at": iso(incident.opened_at),
+        "last_seen_at": iso(incident.last_seen_at),
+        "resolved_at": iso(incident.resolved_at),
+        "recipe": incident.recipe,
+        "advice": incident.advice,
+        "evidence": [evidence_json(event) for event in incident.evidence],
+    }
+
+
+def plan_json(plan: Any) -> dict[str, Any]:
+    return {
+        "id": plan.id or None,
+        "title": plan.title,
+        "incidents": list(plan.incidents),
+        "recipes": list(plan.recipes),
+        "steps": list(plan.words),
+        "digest": plan.digest,
+        "approval": plan.approval,
+        "hold": {"reason": plan.hold.reason, "until": iso(plan.hold.until)} if plan.hold else None,
+    }
+
+
+def evidence_json(event: Event) -> dict[str, Any]:
+    return {"where": event.where, "at": iso(event.at), "text": redact(harmless(event.text, 300))}
+
+
+def iso(at: datetime | None) -> str | None:
+    return at.isoformat(timespec="milliseconds") if at is not None else None
+
+
+def as_text(report: Report, colour: bool = False, dry_run: bool = False) -> str:
+    """What cannot be seen first, then what is wrong, then what is proposed; calm and short."""
+    lines = []
+    if dry_run:
+        lines.append(paint(f"Dry run over {report.home} at {clock(report.now)}; nothing was written.", "dim", colour))
+    lines += blind_lines(report.blind, report.not_checked, colour)
+    open_now = [one for one in report.incidents if one.status == "open"]
+    suspected = [one for one in report.incidents if one.status == "suspected"]
+    over = [one for one in report.incidents if one.status == "resolved"]
+    for incident in sorted(open_now, key=_weight):
+        lines += incident_lines(incident, report.now, colour)
+    for incident in suspected:
+        lines.append(f"{paint('suspected', 'medium', colour)}  {incident.rule}: {incident.says}")
+        lines.append("           the next check will confirm it or let it go")
+    for incident in over:
+        lines.append(f"{paint('over', 'good', colour)}  {incident.rule}: {incident.says}")
+        lines.append(f"      from {clock(incident.opened_at)} to {clock(incident.resolved_at or report.now)}")
+    for plan in report.plans:
+        lines += plan_lines(plan, colour)
+    for outcome in report.outcomes:
+        mark = paint("done", "good", colour) if outcome.ok else paint("failed", "high", colour)
+        lines.append(f"{mark}  {outcome.step}: {outcome.says}")
+    lines += [paint(f"note  {note}", "dim", colour) for note in report.notes]
+    if not open_now and not suspected:
+        said = "Nothing is wrong" if not report.blind else "Nothing wrong was seen in what can be read"
+        lines.append(paint(f"{said} ({report.home}, looked back to {clock(report.start)}).", "good", colour))
+    return "\n".join(lines)
+
+
+def blind_lines(blind: Mapping[str, str], not_checked: Mapping[str, str], colour: bool) -> list[str]:
+    lines = [f"{paint('cannot see', 'medium', colour)}  {source}: {why}" for source, why in sorted(blind.items())]
+    rules = sorted(rule for rule, why in not_checked.items() if why.split(":")[0] in blind)
+    if rules:
+        lines.append(f"            not checked for that reason: {', '.join(rules)}")
+    lines += [
+        f"{paint('not checked', 'medium', colour)}  {rule}: {why}"
+        for rule, why in sorted(not_checked.items())
+        if why.split(":")[0] not in blind
+    ]
+    return lines
+
+
+def incident_lines(incident: Incident, now: datetime, colour: bool) -> list[str]:
+    head = f"{paint(incident.severity, incident.severity, colour)}  {paint(incident.title, 'bold', colour)}"
+    lines = [head, f"      {redact(incident.says)}"]
+    lines.append(paint(f"      {incident.rule}{' ' + incident.key if incident.key else ''}, since {clock(incident.opened_at)} "
+                       f"({ago(incident.opened_at, now)})", "dim", colour))
+    for event in incident.evidence[-2:]:
+        lines.append(paint(f"      {event.where}  {redact(harmless(event.text, 140))}", "dim", colour))
+    if incident.recipe:
+        lines.append(f"      proposed: {incident.recipe}")
+    if incident.advice:
+        lines.append(f"      {incident.advice}")
+    return lines
+
+
+def plan_lines(plan: Any, colour: bool) -> list[str]:
+    lines = [f"{paint('plan', 'bold', colour)}  {plan.title}" + (f" (plan {plan.id})" if plan.id else "")]
+    if plan.chain:
+        lines.append(f"      {plan.chain}")
+    lines += [f"      {number}. {words}" for number, words in enumerate(plan.words, 1)]
+    lines += [f"      {warning}" for warning in plan.warnings]
+    if plan.costs:
+        lines.append(f"      it costs: {plan.costs}")
+    if plan.hold:
+        until = f" until {clock(plan.hold.until)}" if plan.hold.until else ""
+        lines.append(f"      {paint('on hold', 'medium', colour)}: {plan.hold.reason}{until}")
+    elif plan.approval == "ask":
+        lines.append("      waits for a person's approval")
+    return lines
+
+
+def timeline(replay: Any, colour: bool = False) -> str:
+    """A replay as people read it: what would have been noticed, when, and how it ended."""
+    lines = [paint(f"Replay of {replay.report.home} from {clock(replay.start)} to {clock(replay.until)}", "dim", colour)]
+    lines += blind_lines(replay.report.blind, replay.report.not_checked, colour)
+    for incident, noticed in sorted(zip(replay.incidents, replay.noticed, strict=True), key=lambda pair: pair[1]):
+        lines.append(f"{clock(noticed)}  {paint(incident.severity, incident.severity, colour)}  {incident.rule}: {redact(incident.says)}")
+        held = f"until {clock(incident.resolved_at)}" if incident.resolved_at else "and it was not over at the end"
+        lines.append(paint(f"                     true from {clock(incident.opened_at)} {held}", "dim", colour))
+        for event in incident.evidence[:1]:
+            lines.append(paint(f"                     {event.where}  {redact(harmless(event.text, 120))}", "dim", colour))
+        if incident.recipe or incident.advice:
+            lines.append(paint(f"                     {'would propose ' + incident.recipe if incident.recipe else incident.advice}", "dim", colour))
+    lines += [paint(f"note  {note}", "dim", colour) for note in replay.report.notes]
+    if not replay.incidents:
+        lines.append(paint("Nothing would have been found.", "good", colour))
+    return "\n".join(lines)
+
+
+def _weight(incident: Incident) -> tuple[int, datetime]:
+    return -("info", "low", "medium", "high", "critical").index(incident.severity), incident.opened_at

@@ -1,0 +1,79 @@
+"""settings.yaml → Settings: the user's over the shipped one, every mistake told with its line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import tzinfo
+from pathlib import Path
+
+from watchdog.errors import ConfigError, Problem
+from watchdog.limits import Limits, read_limits
+from watchdog.rulebook import read_file
+from watchdog.targets import NotifySettings, read_notify
+
+NAME = "settings.yaml"
+
+
+@dataclass(frozen=True)
+class Settings:
+    unit: str = "auto"
+    timezone: str = "local"
+    time_limit: float = 300.0  # seconds for one whole check, repairs apart
+    backups: bool = True  # a verified snapshot of each database, at most one a day
+    keep_backups: int = 3
+    limits: Limits = field(default_factory=Limits)
+    notify: NotifySettings = field(default_factory=NotifySettings)
+    where: str = ""
+
+    @property
+    def zone(self) -> tzinfo | None:
+        return zone_of(self.timezone)
+
+
+def zone_of(name: str) -> tzinfo | None:
+    """None for this machine's own zone; ValueError for a name that nobody knows."""
+    if name == "local":
+        return None
+    if name.upper() == "UTC":
+        from datetime import UTC
+
+        return UTC
+    from zoneinfo import ZoneInfo
+
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise ValueError(f"'{name}' is not a time zone; write local, UTC or a name such as Asia/Shanghai") from None
+
+
+def load_settings(folder: Path) -> Settings:
+    """The settings of one configuration folder; the defaults when it has none."""
+    path = folder / NAME
+    if not path.exists():
+        return Settings()
+    problems: list[Problem] = []
+    settings = Settings()
+    sections = read_file(path, problems)
+    if len(sections) > 1:
+        problems.append(Problem(str(path), sections[1].line, "only one document ('---') belongs in the settings"))
+    for section in sections[:1]:
+        section.path = str(path)
+        zone = section.text("timezone", "local")
+        try:
+            zone_of(zone)
+        except ValueError as error:
+            section.wrong_at("timezone", str(error))
+        settings = Settings(
+            unit=section.text("unit", "auto"),
+            timezone=zone,
+            time_limit=section.duration("time_limit", None).total_seconds() if section.has("time_limit") else 300.0,
+            backups=section.flag("backups", True),
+            keep_backups=section.number("keep_backups", 3, least=1, most=100),
+            limits=read_limits(section.section("limits", None), section.section("approval", None)),
+            notify=read_notify(section.section("notify", None), section.section("replies", None)),
+            where=str(path),
+        )
+        section.done()
+    if problems:
+        raise ConfigError(problems)
+    return settings
