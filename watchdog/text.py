@@ -52,13 +52,18 @@ def harmless(text: str, limit: int = 300) -> str:
 
 
 _SECRETS = (
+    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*-----|\Z)", re.DOTALL), "[secret]"),
     (re.compile(r"\b(\d{8,10}):[A-Za-z0-9_-]{30,}"), r"\1:[secret]"),  # Telegram bot token
-    (re.compile(r"\b(?:sk|pk|rk|ghp|gho|xox[abp]|AKIA|glpat|hf|tk|syt)[-_][A-Za-z0-9_-]{10,}|\bAKIA[A-Z0-9]{12,}"), "[secret]"),
+    (re.compile(r"\b(?:sk|pk|rk|gh[opsur]|github_pat|xox[a-z]|xapp|AKIA|glpat|hf|npm|tk|syt|SG)[-_.][A-Za-z0-9_.-]{10,}|\bAKIA[A-Z0-9]{12,}"), "[secret]"),
+    (re.compile(r"\bAIza[A-Za-z0-9_-]{30,}|\bya29\.[A-Za-z0-9_-]{20,}|\b[MNO][A-Za-z0-9]{22,}\.[\w-]{6}\.[\w-]{27,}"), "[secret]"),  # Google, Discord
     (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}"), r"\1 [secret]"),
     (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"), "[secret]"),
-    (re.compile(r"(?i)\b([\w-]*(?:token|secret|passw(?:or)?d|api[_-]?key|authorization|cookie)[\w-]*)(['\"]?\s*[=:]\s*['\"]?)(?!\[secret\])[^\s'\",;&}]{4,}"), r"\1\2[secret]"),
+    # The address of a chat service is the leave to write there (tgram://, ntfy://, a webhook); so is one with a password.
+    (re.compile(r"(?i)\b(?!https?:|file:|wss?:)([a-z][a-z0-9+]{2,15})://[^\s'\"<>]{3,}"), r"\1://[secret]"),
+    (re.compile(r"(?i)\b(https?://[^\s/'\"]*(?:hooks|hc-ping|healthchecks|webhook)[^\s/'\"]*/|https?://[^\s'\"]*/webhooks?/)[^\s'\"<>]+"), r"\1[secret]"),
+    (re.compile(r"(?i)\b([\w-]*(?:token|secret|passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|authorization|cookie|credential)[\w-]*)(['\"]?\s*[=:]\s*['\"]?)(?!\[secret\])(?!(?:bearer|basic) \[secret\])[^\s'\",;&}]{4,}"), r"\1\2[secret]"),
     (re.compile(r"://[^/\s:@]+:[^/\s@]+@"), "://[secret]@"),
-    (re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b"), "[e-mail]"),
+    (re.compile(r"\b(?!\S+\.(?:service|slice|scope|socket|timer|target)\b)[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b"), "[e-mail]"),  # units have an @ too
     (re.compile(r"(?<![\w.:-])\+\d[\d ()-]{7,}\d\b"), "[phone]"),
 )
 

@@ -43,7 +43,7 @@ def m001_incidents(db: Database) -> None:
 @tables()
 def m002_plans(db: Database) -> None:
     # A plan is stored before anyone is asked; `state` is the truth about it (see store/plans.py).
-    db["plans"].create(
+    db.table("plans").create(
         {
             "id": int,
             "digest": str,
@@ -65,28 +65,28 @@ def m002_plans(db: Database) -> None:
         },
         pk="id",
     )
-    db["plans"].create_index(["state"])
-    db["codes"].create({"id": int, "plan": int, "hash": str, "via": str, "to": str, "at": str, "used_at": str}, pk="id")
-    db["codes"].create_index(["plan"])
-    db["wrong_tries"].create({"id": int, "via": str, "by": str, "at": str}, pk="id")
-    db["salts"].create({"id": int, "salt": str}, pk="id")
+    db.table("plans").create_index(["state"])
+    db.table("codes").create({"id": int, "plan": int, "hash": str, "via": str, "to": str, "at": str, "used_at": str}, pk="id")
+    db.table("codes").create_index(["plan"])
+    db.table("wrong_tries").create({"id": int, "via": str, "by": str, "at": str}, pk="id")
+    db.table("salts").create({"id": int, "salt": str}, pk="id")
     # One row per step that was begun; a row without `ended_at` may have run half way.
-    db["steps_done"].create(
+    db.table("steps_done").create(
         {"id": int, "plan": int, "part": str, "number": int, "begun_at": str, "ended_at": str, "ok": int, "says": str,
          "output": str},
         pk="id",
     )
-    db["steps_done"].create_index(["plan", "part", "number"], unique=True)
+    db.table("steps_done").create_index(["plan", "part", "number"], unique=True)
     # What budgets count: rows, not clocks.
-    db["actions"].create(
+    db.table("actions").create(
         {"id": int, "plan": int, "recipe": str, "key": str, "at": str, "restarted": int, "state": str, "forgotten": int}, pk="id"
     )
-    db["actions"].create_index(["at"])
-    db["starts"].create({"at": str}, pk="at")
-    db["refusals"].create({"id": int, "recipe": str, "until": str, "by": str, "at": str}, pk="id")
-    db["arming"].create({"id": int, "armed": int, "by": str, "why": str, "at": str}, pk="id")
+    db.table("actions").create_index(["at"])
+    db.table("starts").create({"at": str}, pk="at")
+    db.table("refusals").create({"id": int, "recipe": str, "until": str, "by": str, "at": str}, pk="id")
+    db.table("arming").create({"id": int, "armed": int, "by": str, "why": str, "at": str, "seen": int}, pk="id")
     # Append-only: the database itself refuses to change or lose a line of it.
-    db["audit"].create({"id": int, "at": str, "what": str, "plan": int, "by": str, "via": str, "digest": str, "says": str, "more": str}, pk="id")
+    db.table("audit").create({"id": int, "at": str, "what": str, "plan": int, "by": str, "via": str, "digest": str, "says": str, "more": str}, pk="id")
     for verb in ("UPDATE", "DELETE"):
         db.execute(
             f"CREATE TRIGGER audit_no_{verb.lower()} BEFORE {verb} ON audit "
@@ -113,6 +113,7 @@ def m003_messages(db: Database) -> None:
             "told_as": str,  # the reason of the last message about it
             "told_severity": str,
             "settled_at": str,  # no further word is owed
+            "times": int,
         },
         pk="ref",
     )
