@@ -16,6 +16,7 @@ class Action:
     restarted: bool  # the gateway was started by it
     state: str  # begun, ok, failed
     plan: int = 0
+    since_armed: bool = True  # after a person last armed the watchdog
 
 
 @dataclass(frozen=True)

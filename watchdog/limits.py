@@ -29,10 +29,7 @@ class Limits:
 
 
 def read_limits(limits: Section | None, approval: Section | None = None) -> Limits:
-    """The two sections of settings.yaml; what is missing keeps its default.
-
-    The caller may read further keys of `approval:` (who may answer, how long to wait) and calls its `done()`.
-    """
+    """The two sections of settings.yaml; what is missing keeps its default."""
     given: dict[str, object] = {}
     basic = Limits()
     if limits is not None:
@@ -53,4 +50,5 @@ def read_limits(limits: Section | None, approval: Section | None = None) -> Limi
             "wrong_tries": approval.number("wrong_tries", basic.wrong_tries, least=1, most=100),
             "locked_for": approval.duration("locked_for", basic.locked_for),
         }
+        approval.done()
     return Limits(**given)  # type: ignore[arg-type]

@@ -212,6 +212,7 @@ class Plan:
     host: str = ""
     home: str = ""
     evidence: tuple[str, ...] = ()  # "rule key: sentence (where)" of each incident
+    parts: tuple[tuple[str, str, int], ...] = ()  # recipe, "rule key", place of its last own step in `steps`
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import socket
@@ -15,6 +14,7 @@ from typing import Any
 
 from watchdog import running
 from watchdog.limits import Limits
+from watchdog.process import began_at, lock_holder, start_time_of
 from watchdog.running import Runner
 from watchdog.supervisor import UNKNOWN, Supervisor
 
@@ -29,6 +29,7 @@ class Gateway:
     argv: tuple[str, ...] = ()
     turns: int | None = None  # being answered right now, when this release tells
     started_at: datetime | None = None
+    up: bool | None = None  # it says of itself that it runs, not only starts; None: it says nothing
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def measure_world(home: Path, state: Path, limits: Limits | None = None, unit: s
 
     gateway = look_at_gateway(home)
     pid = gateway.pid if gateway.alive else 0
-    supervisor = find_supervisor(home, pid, gateway.argv, run, unit, inside_gateway(pid))
+    supervisor = find_supervisor(home, pid, gateway.argv, run, "" if unit == "auto" else unit, inside_gateway(pid))
     return World(
         home, state, supervisor, gateway, limits or Limits(), socket.gethostname(), _user(), free_bytes(home), run,
     )
@@ -84,7 +85,7 @@ def look_at_gateway(home: Path) -> Gateway:
     state = _json(home / "gateway_state.json")
     turns = state.get("active_agents")
     turns = turns if isinstance(turns, int) and 0 <= turns < 10_000 else None
-    held = lock_is_held(home / "gateway.lock")
+    held = bool(lock_holder(str(home / "gateway.lock")))
     if not record:
         return Gateway(None if held else False, turns=turns)
     pid, start = record.get("pid"), record.get("start_time")
@@ -92,19 +93,11 @@ def look_at_gateway(home: Path) -> Gateway:
     if not isinstance(pid, int) or pid <= 0 or pid > 2**31:
         return Gateway(None if held else False, argv=recorded, turns=turns)
     started = start_time_of(pid)
-    if started is None or (isinstance(start, int) and start != started):
+    same = start == started if isinstance(start, int) else "gateway" in command_of(pid)
+    if started is None or not same:
         return Gateway(None if held else False, argv=recorded, turns=turns)
-    return Gateway(True, pid, started, command_of(pid) or recorded, turns, _started_at(started))
-
-
-def start_time_of(pid: int) -> int | None:
-    """When the process began, in clock ticks since boot; None when there is none, or only its zombie."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read(4096).rpartition(b")")[2].split()
-        return None if fields[0] in (b"Z", b"X") else int(fields[19])
-    except (OSError, IndexError, ValueError):
-        return None
+    up = state.get("gateway_state") == "running" if state.get("pid") == pid and state.get("start_time") in (None, started) else None
+    return Gateway(True, pid, started, command_of(pid) or recorded, turns, began_at(started), up)
 
 
 def command_of(pid: int) -> tuple[str, ...]:
@@ -115,35 +108,11 @@ def command_of(pid: int) -> tuple[str, ...]:
         return ()
 
 
-def lock_is_held(path: Path) -> bool:
-    """Whether someone holds the lock; asking with a shared lock for an instant disturbs no holder."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return False
-    except OSError:
-        return True
-    finally:
-        os.close(fd)
-
-
 def free_bytes(folder: Path) -> int | None:
     try:
         told = os.statvfs(folder)
         return told.f_bavail * told.f_frsize
     except OSError:
-        return None
-
-
-def _started_at(ticks: int) -> datetime | None:
-    try:
-        with open("/proc/stat", "rb") as file:
-            boot = next(int(line.split()[1]) for line in file if line.startswith(b"btime "))
-        return datetime.fromtimestamp(boot + ticks / os.sysconf("SC_CLK_TCK"), UTC)
-    except (OSError, StopIteration, ValueError):
         return None
 
 

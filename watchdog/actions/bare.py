@@ -10,8 +10,9 @@ from datetime import timedelta
 
 from watchdog.actions.common import failed, ok
 from watchdog.model import Outcome
+from watchdog.process import start_time_of
 from watchdog.text import spell
-from watchdog.world import Gateway, World, start_time_of
+from watchdog.world import Gateway, World
 
 # Variables of another life: of a service manager, or of the gateway itself.
 _DROP = {"_HERMES_GATEWAY", "NOTIFY_SOCKET", "INVOCATION_ID", "LISTEN_FDS", "LISTEN_PID", "JOURNAL_STREAM"}

@@ -79,7 +79,8 @@ def unpack(packed: Mapping[str, Any]) -> Step:
         given: dict[str, Any] = {}
         for one in fields(module.Args):
             value, kind = packed[one.name], str(one.type)
-            wanted = {"str": str, "bool": bool, "tuple[str, ...]": list, "timedelta": (int, float)}[kind]
+            types: dict[str, Any] = {"str": str, "bool": bool, "tuple[str, ...]": list, "timedelta": (int, float)}
+            wanted = types[kind]
             if not isinstance(value, wanted) or (isinstance(value, list) and not all(isinstance(word, str) for word in value)):
                 raise TypeError(one.name)
             given[one.name] = timedelta(seconds=value) if kind == "timedelta" else tuple(value) if kind.startswith("tuple") else value

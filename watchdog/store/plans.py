@@ -1,0 +1,235 @@
+"""Plans, answers, steps done and the audit, as rows.
+
+A plan's state: pending (a person is asked), approved, refused, expired, superseded (a changed plan took its place), lapsed
+(approved, but no longer needed or no longer the same), claimed (being carried out), interrupted (the watchdog died in the
+middle), done, failed, abandoned. Every change of state is one UPDATE that names the state it comes from.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from watchdog.actions.common import pack, unpack
+from watchdog.errors import WatchdogError
+from watchdog.history import Action, Disarmed, History, Refusal
+from watchdog.model import Outcome, Plan, Verify
+from watchdog.store import Store
+from watchdog.text import redact
+
+OPEN = ("pending", "approved")
+UNFINISHED = ("claimed", "interrupted")
+_PLAIN = ("title", "costs", "chain", "restarts", "stops", "host", "home", "approval", "digest")
+_LISTS = ("incidents", "recipes", "words", "advice", "warnings", "evidence")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A plan as it was stored, and what became of it."""
+
+    plan: Plan
+    state: str
+    asked_at: datetime
+    expires_at: datetime
+    answered_at: datetime | None
+    answered_by: str
+    answered_via: str
+    answered_digest: str
+    claimed_at: datetime | None
+    claimed_by: str
+    finished_at: datetime | None
+    says: str
+
+    @property
+    def id(self) -> int:
+        return self.plan.id
+
+
+def text_of(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def time_of(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def save(store: Store, plan: Plan, now: datetime) -> int:
+    """Store it as a question; the caller holds the transaction."""
+    cursor = store.db.execute(
+        "INSERT INTO plans (digest, state, title, content, recipes, approval, asked_at, expires_at, says) VALUES (?,?,?,?,?,?,?,?,'')",
+        (plan.digest, "pending", plan.title, _content(plan), json.dumps(plan.recipes), plan.approval, text_of(now),
+         text_of(now + plan.lasts)),
+    )
+    return int(cursor.lastrowid or 0)
+
+
+def join(store: Store, plan_id: int, plan: Plan) -> None:
+    """The same steps for more incidents: what would be done is the same, whom it helps is told anew."""
+    store.db.execute("UPDATE plans SET content = ? WHERE id = ? AND digest = ? AND state = 'pending'", (_content(plan), plan_id, plan.digest))
+
+
+def _content(plan: Plan) -> str:
+    content: dict[str, Any] = {name: getattr(plan, name) for name in (*_PLAIN, *_LISTS)}
+    content |= {
+        "steps": [pack(step) for step in plan.steps],
+        "rollback": [pack(step) for step in plan.rollback],
+        "verify": [plan.verify.quiet, plan.verify.alive, plan.verify.within.total_seconds()] if plan.verify else None,
+        "lasts": plan.lasts.total_seconds(),
+        "parts": plan.parts,
+    }
+    return json.dumps(content, ensure_ascii=False)
+
+
+def get(store: Store, plan_id: int) -> Stored | None:
+    row = store.db.execute("SELECT * FROM plans WHERE id = ?", (plan_id,)).fetchone()
+    return _stored(row) if row else None
+
+
+def in_state(store: Store, *states: str) -> tuple[Stored, ...]:
+    marks = ",".join("?" * len(states))
+    return tuple(_stored(row) for row in store.db.execute(f"SELECT * FROM plans WHERE state IN ({marks}) ORDER BY id", states))
+
+
+def newest(store: Store, count: int = 50) -> tuple[Stored, ...]:
+    return tuple(_stored(row) for row in store.db.execute("SELECT * FROM plans ORDER BY id DESC LIMIT ?", (count,)))
+
+
+def move(store: Store, plan_id: int, before: Sequence[str], after: str, **columns: str) -> bool:
+    """Compare and set: True for the one caller who found it in the state it was thought to be in."""
+    sets = ", ".join(["state = ?", *(f"{name} = ?" for name in columns)])
+    marks = ",".join("?" * len(before))
+    cursor = store.db.execute(f"UPDATE plans SET {sets} WHERE id = ? AND state IN ({marks})", (after, *columns.values(), plan_id, *before))
+    return cursor.rowcount == 1
+
+
+def _stored(row: Any) -> Stored:
+    try:
+        told = json.loads(row["content"])
+        verify = Verify(tuple(told["verify"][0]), bool(told["verify"][1]), timedelta(seconds=told["verify"][2])) if told["verify"] else None
+        plain: dict[str, Any] = {name: told[name] for name in _PLAIN} | {name: tuple(told[name]) for name in _LISTS}
+        plan = Plan(
+            **plain, verify=verify, parts=tuple((str(one[0]), str(one[1]), int(one[2])) for one in told["parts"]),
+            steps=tuple(unpack(step) for step in told["steps"]), rollback=tuple(unpack(step) for step in told["rollback"]),
+            lasts=timedelta(seconds=told["lasts"]), id=row["id"],
+        )
+        return Stored(
+            plan, row["state"], datetime.fromisoformat(row["asked_at"]), datetime.fromisoformat(row["expires_at"]),
+            time_of(row["answered_at"]), row["answered_by"] or "", row["answered_via"] or "", row["answered_digest"] or "",
+            time_of(row["claimed_at"]), row["claimed_by"] or "", time_of(row["finished_at"]), row["says"] or "",
+        )
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise WatchdogError(f"plan {row['id']} in the store cannot be read; it was changed by something else, and will not be run") from error
+
+
+# steps
+
+def begin_step(store: Store, plan_id: int, part: str, number: int, now: datetime) -> None:
+    """Written before the step runs: after a crash one knows what may have happened. Fails when it was begun before."""
+    store.db.execute("INSERT INTO steps_done (plan, part, number, begun_at) VALUES (?,?,?,?)", (plan_id, part, number, text_of(now)))
+
+
+def end_step(store: Store, plan_id: int, part: str, number: int, outcome: Outcome, now: datetime) -> None:
+    store.db.execute(
+        "UPDATE steps_done SET ended_at = ?, ok = ?, says = ?, output = ? WHERE plan = ? AND part = ? AND number = ?",
+        (text_of(now), int(outcome.ok), redact(outcome.says), redact(outcome.output), plan_id, part, number),
+    )
+
+
+def forget_step(store: Store, plan_id: int, part: str, number: int) -> None:
+    """A person chose to begin again a step that was cut off."""
+    store.db.execute("DELETE FROM steps_done WHERE plan = ? AND part = ? AND number = ? AND ended_at IS NULL", (plan_id, part, number))
+
+
+def steps_of(store: Store, plan_id: int) -> list[dict[str, Any]]:
+    rows = store.db.execute("SELECT part, number, begun_at, ended_at, ok, says, output FROM steps_done WHERE plan = ? ORDER BY id", (plan_id,))
+    return [dict(row) for row in rows]
+
+
+# what budgets count
+
+def begin_action(store: Store, plan: Plan, now: datetime) -> None:
+    for recipe, key, _ in plan.parts:
+        store.db.execute("INSERT INTO actions (plan, recipe, key, at, restarted, state, forgotten) VALUES (?,?,?,?,?,'begun',0)",
+                         (plan.id, recipe, key, text_of(now), int(plan.restarts)))
+
+
+def end_action(store: Store, plan_id: int, recipe: str, key: str, state: str) -> None:
+    store.db.execute("UPDATE actions SET state = ? WHERE plan = ? AND recipe = ? AND key = ?", (state, plan_id, recipe, key))
+
+
+def note_starts(store: Store, times: Iterable[datetime]) -> None:
+    """Starts of the gateway, by anyone; the same start seen again (or a second later, by its log) is one."""
+    known = [datetime.fromisoformat(row["at"]) for row in store.db.execute("SELECT at FROM starts ORDER BY at DESC LIMIT 500")]
+    for at in sorted(times):
+        if not any(abs(at - one) < timedelta(seconds=10) for one in known):
+            store.db.execute("INSERT OR IGNORE INTO starts (at) VALUES (?)", (text_of(at),))
+            known.append(at)
+
+
+def history(store: Store | None, now: datetime, maintenance_until: datetime | None = None,
+            not_checked: Iterable[str] = (), besides: int = 0) -> History:
+    """What the planner must know; the rows of the last month, and all that lie in the future; without the plan `besides`."""
+    if store is None:
+        return History(maintenance_until=maintenance_until, not_checked=frozenset(not_checked))
+    since = text_of(now - timedelta(days=31))
+    armed = store.db.execute("SELECT * FROM arming ORDER BY id DESC LIMIT 1").fetchone()
+    last_armed = store.db.execute("SELECT seen FROM arming WHERE armed = 1 ORDER BY id DESC LIMIT 1").fetchone()
+    seen = last_armed["seen"] if last_armed else 0
+    actions = tuple(
+        Action(row["recipe"], row["key"], datetime.fromisoformat(row["at"]), bool(row["restarted"]),
+               "ok" if row["forgotten"] and row["state"] == "failed" else row["state"], row["plan"], row["id"] > seen)
+        for row in store.db.execute("SELECT * FROM actions WHERE at > ? AND plan <> ? ORDER BY id", (since, besides))
+    )
+    starts = tuple(datetime.fromisoformat(row["at"]) for row in store.db.execute("SELECT at FROM starts WHERE at > ? ORDER BY at", (since,)))
+    refusals = tuple(
+        Refusal(row["recipe"], datetime.fromisoformat(row["until"]), row["by"], datetime.fromisoformat(row["at"]))
+        for row in store.db.execute("SELECT * FROM refusals WHERE until > ?", (text_of(now),))
+    )
+    off = Disarmed(datetime.fromisoformat(armed["at"]), armed["by"], armed["why"]) if armed and not armed["armed"] else None
+    marks = ",".join("?" * len(UNFINISHED))
+    begun = tuple(row["id"] for row in store.db.execute(f"SELECT id FROM plans WHERE state IN ({marks}) AND id <> ? ORDER BY id", (*UNFINISHED, besides)))
+    return History(actions, starts, refusals, off, begun, maintenance_until, frozenset(not_checked))
+
+
+def set_armed(store: Store, armed: bool, by: str, why: str, now: datetime) -> bool:
+    """True when this changed something."""
+    row = store.db.execute("SELECT armed FROM arming ORDER BY id DESC LIMIT 1").fetchone()
+    if bool(row["armed"] if row else 1) == armed:
+        return False
+    seen = store.db.execute("SELECT coalesce(max(id), 0) FROM actions").fetchone()[0]
+    store.db.execute("INSERT INTO arming (armed, by, why, at, seen) VALUES (?,?,?,?,?)", (int(armed), by, why, text_of(now), seen))
+    return True
+
+
+def forget_failures(store: Store) -> None:
+    store.db.execute("UPDATE actions SET forgotten = 1 WHERE state = 'failed'")
+
+
+# audit
+
+def audit(store: Store, what: str, now: datetime, plan: Plan | None = None, by: str = "", via: str = "", says: str = "",
+          more: Any = None) -> None:
+    """One line that nobody can change afterwards: who, what, when, why, output. Never a code."""
+    store.db.execute(
+        "INSERT INTO audit (at, what, plan, by, via, digest, says, more) VALUES (?,?,?,?,?,?,?,?)",
+        (text_of(now), what, plan.id if plan else None, by, via, plan.digest if plan else "", redact(says),
+         redact(json.dumps(more, ensure_ascii=False)) if more is not None else ""),
+    )
+
+
+def audit_lines(store: Store, plan_id: int | None = None) -> list[dict[str, Any]]:
+    where, values = ("WHERE plan = ?", (plan_id,)) if plan_id is not None else ("", ())
+    lines = [dict(row) for row in store.db.execute(f"SELECT * FROM audit {where} ORDER BY id", values)]
+    for line in lines:
+        try:
+            line["more"] = json.loads(line["more"]) if line["more"] else None
+        except ValueError:
+            pass
+    return lines
+
+
+def with_id(plan: Plan, plan_id: int) -> Plan:
+    return replace(plan, id=plan_id)
