@@ -19,9 +19,9 @@ _ID = re.compile(r"[a-z][a-z0-9-]{1,60}")
 _APPROVALS = ("ask", "auto", "never")
 # Kinds whose word is a measurement of ours; all others read what somebody wrote.
 MEASURED = {
-    "gateway": ("pid", "home", "unit"),
-    "sqlite_health": ("database", "path", "fault"),
-    "sqlite_schema": ("database", "path", "table", "column", "type", "missing"),
+    "gateway": ("pid", "home"),
+    "sqlite_health": ("database", "path"),
+    "sqlite_schema": ("database", "path", "missing"),
 }
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from watchdog.actions.common import check_holes, database, failed
-from watchdog.actions.heal_database import judged
+from watchdog.actions.common import check_holes, database, failed, ok
 from watchdog.errors import WatchdogError
 from watchdog.model import Outcome
+from watchdog.text import harmless
 from watchdog.world import World
 from watchdog.yamlfile import Section
 
@@ -38,10 +38,17 @@ def run(args: Args, world: World) -> Outcome:
     name = f"add missing columns to {args.database}"
     try:
         path = database(args.database, world.home)
-        from watchdog.sqlite import heal
+        from watchdog.sqlite.heal import migrate
+        from watchdog.sqlite.reference import installed, releases
 
-        return judged(name, heal.migrate(path, reference=None))
+        report = migrate(path, reference=installed(world.home) or releases()[-1], backups=world.state / "backups")
     except WatchdogError as error:
         return failed(name, str(error))
     except OSError as error:
         return failed(name, f"{error}; the file was left as it was")
+    added = f"added {', '.join(report.added)}" if report.added else "nothing had to be added"
+    kept = f"; backup: {report.backup}" if report.backup else ""
+    told = "\n".join((*report.says, *report.cannot))[:16_000]
+    if report.cannot:
+        return failed(name, f"{added}; cannot be added: {harmless('; '.join(report.cannot), 300)}{kept}", told)
+    return ok(name, harmless(added, 400) + kept, told)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from watchdog.actions.common import check_holes, database, failed, ok
@@ -39,8 +40,8 @@ def read_either(section: Section) -> tuple[str, bool]:
 def describe(args: Args, world: World) -> str:
     if args.undo:
         return f"put back {args.database} as it was before healing: hermes-watchdog db undo {args.database}"
-    return (f"heal {args.database} on a copy, check the copy, swap it in, keep the broken file: "
-            f"hermes-watchdog db heal {args.database}")
+    return (f"heal {args.database} on a copy, check the copy, swap it in, keep the broken file in quarantine (set aside only if "
+            f"nothing in it can be read): hermes-watchdog db heal {args.database}")
 
 
 def run(args: Args, world: World) -> Outcome:
@@ -49,16 +50,21 @@ def run(args: Args, world: World) -> Outcome:
         path = database(args.database, world.home)
         from watchdog.sqlite import heal
 
-        report = heal.undo(path) if args.undo else heal.heal(path, backups=world.state / "backups")
+        if args.undo:
+            undone = heal.undo(path)
+            return (ok if undone.ok else failed)(name, *_told(undone.says))
+        report = heal.heal(path, backups=world.state / "backups")
     except WatchdogError as error:
         return failed(name, str(error))
     except OSError as error:
         return failed(name, f"{error}; the file was left as it was")
-    return judged(name, report)
+    # Rows that nobody can read any more are lost whether we act or not; a database that opens again is what was asked for.
+    well = report.after.grade in ("well", "drifted") or report.rung == heal.SET_ASIDE
+    lost = f"{report.lost} rows are LOST; " if report.lost else ""
+    says, more = _told(report.says)
+    return (ok if well else failed)(name, f"{lost}{report.rung or 'nothing done'}: {says or report.after.fault}", more)
 
 
-def judged(name: str, report: object) -> Outcome:
-    """The doctor's report as an outcome."""
-    says = str(getattr(report, "says", "") or report)
-    good = bool(getattr(report, "ok", False))
-    return (ok if good else failed)(name, harmless(says, 400), str(report)[:16_000])
+def _told(says: Sequence[str]) -> tuple[str, str]:
+    """The first sentence for the line, all of them for the record."""
+    return harmless(says[-1] if says else "", 300), "\n".join(says)[:16_000]

@@ -1,0 +1,110 @@
+"""A machine that does not exist: a gateway, a systemd, a clock. Nothing sleeps, nothing is started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from watchdog.limits import Limits
+from watchdog.model import Incident, Recipe
+from watchdog.recipes import read_recipe
+from watchdog.remedy import Look
+from watchdog.running import Ran
+from watchdog.supervisor import SYSTEM, Supervisor
+from watchdog.world import Gateway, World
+from watchdog.yamlfile import read_documents
+
+START = datetime(2026, 11, 16, 10, 0, tzinfo=UTC)
+SYSTEMCTL = "/usr/bin/systemctl"
+RULES = Path(__file__).parent.parent / "rules"
+
+
+def shipped() -> dict[str, Recipe]:
+    problems: list = []
+    recipes = [
+        read_recipe(section)
+        for path in sorted((RULES / "recipes").glob("*.yaml"))
+        for section in read_documents(str(path), path.read_bytes(), problems)
+    ]
+    assert not problems, problems
+    return {recipe.id: recipe for recipe in recipes}
+
+
+@dataclass
+class Machine:
+    """Time passes only when something waits; every command is written down in `ran`."""
+
+    folder: Path
+    now: datetime = START
+    limits: Limits = field(default_factory=Limits)
+    alive: bool = True
+    pid: int = 800
+    turns: int = 0
+    ran: list[tuple[str, ...]] = field(default_factory=list)
+    codes: dict[str, int] = field(default_factory=dict)  # verb -> exit code of systemctl
+    lives_after_start: bool = True
+    may_act: bool = True
+    why_not: str = ""
+    wrong: list[Incident] = field(default_factory=list)  # what a look would find
+    cured_by: Callable[[Machine], bool] | None = None
+    recipes: Mapping[str, Recipe] = field(default_factory=shipped)
+    not_checked: dict[str, str] = field(default_factory=dict)
+    starts: list[datetime] = field(default_factory=list)
+
+    def clock(self) -> datetime:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+    def run(self, argv: Sequence[str], timeout: float, env: Mapping[str, str] | None = None) -> Ran:
+        self.ran.append(tuple(argv))
+        self.now += timedelta(seconds=2)
+        verb = argv[1] if argv[0] == SYSTEMCTL else ""
+        if code := self.codes.get(verb or argv[0], 0):
+            return Ran(code, "Failed to do that")
+        if verb in ("stop", "restart"):
+            self.alive = False
+        if verb in ("start", "restart"):
+            self.alive, self.pid = self.lives_after_start, self.pid + 1
+            self.starts.append(self.now)
+        return Ran(0, "")
+
+    def gateway(self) -> Gateway:
+        return Gateway(self.alive, self.pid if self.alive else 0, self.pid * 10 if self.alive else 0, (), self.turns, None, None)
+
+    def world(self) -> World:
+        unit = "hermes-gateway.service"
+        who = Supervisor(SYSTEM, unit, "hermes", *((SYSTEMCTL, verb, unit) for verb in ("stop", "start", "restart")),
+                         may_act=self.may_act, why_not=self.why_not)
+        return World(self.folder, self.folder / "state", who, self.gateway(), self.limits, "lab", "root", 10**12, self.run,
+                     self.clock, self.sleep, self.gateway)
+
+    def look_again(self, since: datetime | None) -> Look:
+        wrong = [] if self.cured_by and self.cured_by(self) else self.wrong
+        if since is not None:  # only what happened after it: a dead gateway is, a stuck chat is not
+            wrong = [one for one in wrong if one.rule not in ("session-stuck", "crash-loop") or not self.alive]
+        return Look(tuple(wrong), self.recipes, self.not_checked)
+
+    def restarted(self) -> bool:
+        return any(argv[1] in ("start", "restart") for argv in self.ran if argv[0] == SYSTEMCTL)
+
+    def verbs(self) -> list[str]:
+        return [argv[1] for argv in self.ran if argv[0] == SYSTEMCTL]
+
+
+def incident(rule: str = "session-stuck", key: str = "telegram/42", recipe: str | None = "restart-gateway", at: datetime = START,
+             status: str = "open", **more: object) -> Incident:
+    plain = Incident(1, rule, key, "high", status, rule.replace("-", " "), f"{rule} of {key}", at - timedelta(minutes=20), at, at,
+                     recipe=recipe)
+    return replace(plain, **more)  # type: ignore[arg-type]
+
+
+STUCK = incident()
+DEAD = incident("gateway-down", "gateway", "start-gateway")
+BROKEN = incident("database-broken", "state.db", "heal-database", facts={"database": "state.db"})
+LACKING = incident("missing-column", "kanban.db", "add-missing-columns",
+                   facts={"database": "kanban.db", "missing": "tasks.session_id TEXT"})
+LOOP = incident("crash-loop", "gateway", "stop-crash-loop")
