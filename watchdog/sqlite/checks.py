@@ -22,7 +22,7 @@ def is_damage(error: sqlite3.Error, folder: str = "") -> bool:
         return "malformed" in str(error) or "not a database" in str(error)
     code &= 0xFF
     if code == _FULL:       # a wild page number in an overflow chain says "full" on an empty disk
-        return not folder or free_space(folder) > 1 << 26
+        return not folder or free_space(folder) > 1 << 20
     if code == _ERROR:
         return "vtable constructor failed" in str(error) or "malformed" in str(error)
     return code in (_CORRUPT, _NOTADB)

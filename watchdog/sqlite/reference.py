@@ -118,13 +118,19 @@ def release(version: str) -> Reference | None:
     return next((one for one in releases() if one.name.split()[1].rstrip(",") == version), None)
 
 
-def nearest(kind: str, things: Sequence[tuple[str, str, str]]) -> Reference | None:
-    """The known release whose schema differs least from what is there: (type, name, sql); the newest of equals."""
+def nearest(kind: str, things: Sequence[tuple[str, str, str]], whole: bool = True) -> Reference | None:
+    """The known release whose schema differs least from what is there: (type, name, sql); the newest of equals.
+
+    Unless the schema is whole, what a release has more than the file proves nothing, but for columns of a table.
+    """
     if kind not in CORE:
         return None
     marks = _release_marks(kind)
     have = _marks(things) & frozenset().union(*marks.values())
-    return min(reversed(releases()), key=lambda one: len(have ^ marks[one.name]))
+    tables = {name.lower() for type_, name, _ in things if type_ == "table"}
+    def distance(one: Reference) -> int:
+        return sum(whole or mark in have or mark[0] in tables for mark in have ^ marks[one.name])
+    return min(reversed(releases()), key=distance)
 
 
 @lru_cache(maxsize=8)

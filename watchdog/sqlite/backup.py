@@ -1,0 +1,210 @@
+"""Verified snapshots: taken beside a running writer, checked before they count, never a good one given for a bad."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from watchdog.errors import WatchdogError
+from watchdog.sqlite import checks
+from watchdog.sqlite.reading import Moved, connect, place
+from watchdog.sqlite.reference import CORE
+
+STAMP = "%Y%m%dT%H%M%S%fZ"
+ROOM = 1 << 20
+
+
+@dataclass(frozen=True)
+class SnapshotReport:
+    """What became of one backup: `ok` only when it passed every check and is kept."""
+
+    path: str
+    ok: bool
+    says: str
+    file: str = ""
+    at: str = ""
+    size: int = 0
+    sha256: str = ""
+    rows: Mapping[str, int] = field(default_factory=dict)
+    sqlite: str = ""
+
+
+def folder_for(path: str | os.PathLike) -> Path:
+    """Where the backups of a database are kept unless told otherwise: beside it."""
+    return Path(os.path.realpath(path) + ".backups")
+
+
+def good_ones(folder: Path, name: str) -> list[SnapshotReport]:
+    """The backups that passed their checks and are still there, newest first."""
+    found = []
+    for note in sorted(folder.glob("*.json"), reverse=True):
+        with suppress(OSError, ValueError, TypeError):
+            report = SnapshotReport(**json.loads(note.read_text("utf-8")))
+            file = folder / (note.stem + ".db")
+            if report.ok and os.path.basename(report.path) == name and file.stat().st_size == report.size:
+                found.append(report if report.file == str(file) else SnapshotReport(**{**asdict(report),
+                                                                                     "file": str(file)}))
+    return found
+
+
+def newest(path: str | os.PathLike, folder: Path | None = None) -> SnapshotReport | None:
+    """The newest good backup whose bytes are still the ones that were checked."""
+    folder = folder or folder_for(path)
+    for report in good_ones(folder, os.path.basename(os.path.realpath(path))):
+        with suppress(OSError):
+            if sha256(report.file) == report.sha256:
+                return report
+    return None
+
+
+def known(path: str | os.PathLike, folder: Path | None = None) -> Mapping | None:
+    """The last known good state, as `look` wants it."""
+    reports = good_ones(folder or folder_for(path), os.path.basename(os.path.realpath(path)))
+    return {"rows": reports[0].rows, "at": reports[0].at, "size": reports[0].size} if reports else None
+
+
+def due(path: str | os.PathLike, now: datetime, folder: Path | None = None,
+        every: timedelta = timedelta(days=1)) -> bool:
+    """Whether the last good backup is older than a day."""
+    reports = good_ones(folder or folder_for(path), os.path.basename(os.path.realpath(path)))
+    return not reports or now - datetime.fromisoformat(reports[0].at) >= every
+
+
+def snapshot(path: str | os.PathLike, folder: str | os.PathLike | None = None, *, keep: int = 3,
+             now: datetime | None = None) -> SnapshotReport:
+    """Take a backup, check it, and only then let it take the place of the oldest."""
+    path = os.path.realpath(path)
+    place_for = Path(folder) if folder else folder_for(path)
+    now = now or datetime.now(UTC)
+    try:
+        size = os.path.getsize(path) + (os.path.getsize(path + "-wal") if os.path.exists(path + "-wal") else 0)
+        owner = os.stat(path)
+    except OSError as error:
+        return SnapshotReport(path, False, f"cannot back up {path}: {error.strerror}")
+    try:
+        place_for.mkdir(mode=0o700, parents=True, exist_ok=True)
+        free = checks.free_space(str(place_for))
+        if free < size + size // 10 + ROOM:
+            return SnapshotReport(path, False, f"no room for a backup of {path}: it needs {size >> 10} KB, "
+                                  f"{place_for} has {free >> 10} KB")
+        return _take(path, place_for, keep, now, owner)
+    except OSError as error:
+        return SnapshotReport(path, False, f"cannot back up {path} to {place_for}: {error.strerror}")
+
+
+def _take(path: str, folder: Path, keep: int, now: datetime, owner: os.stat_result) -> SnapshotReport:
+    stem = f"{os.path.basename(path)}.{now.strftime(STAMP)}"
+    part = folder / f".{stem}.part"
+    os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    try:
+        try:
+            copy_live(path, str(part))
+            rows, fault = verify(str(part))
+        except sqlite3.Error as error:
+            return SnapshotReport(path, False, f"the backup of {path} failed: {error}; the older ones are kept",
+                                  sqlite=sqlite3.sqlite_version)
+        before = good_ones(folder, os.path.basename(path))
+        if not fault and before:
+            fault = _emptied(before[0].rows, rows)
+        if fault:
+            return SnapshotReport(path, False, f"the backup of {path} fails its check ({fault}); it was not kept, "
+                                  "the older ones are", rows=rows, sqlite=sqlite3.sqlite_version)
+        give(part, owner, 0o600)
+        fsync(part)
+        digest = sha256(str(part))
+        report = SnapshotReport(path, True, f"backed up {path}: {sum(rows.values())} rows, checked",
+                                str(folder / (stem + ".db")), now.isoformat(), part.stat().st_size, digest, rows,
+                                sqlite3.sqlite_version)
+        os.rename(part, report.file)
+        write_json(folder / (stem + ".json"), asdict(report), owner)
+    finally:
+        for leftover in (part, Path(f"{part}-journal"), Path(f"{part}-wal"), Path(f"{part}-shm")):
+            with suppress(FileNotFoundError):
+                leftover.unlink()
+    give(folder, owner, 0o700)
+    for old in good_ones(folder, os.path.basename(path))[max(keep, 1):]:
+        # The note goes first: a backup without one does not count, a note without its backup would mislead.
+        with suppress(OSError):
+            os.unlink(old.file[:-3] + ".json")
+            os.unlink(old.file)
+    return report
+
+
+def copy_live(path: str, to: str, tries: int = 3) -> None:
+    """A consistent copy of a database that others may be writing to: all pages in one step, or not at all."""
+    for attempt in range(tries):
+        try:
+            with place(path) as (where, mode):
+                source, copy = connect(where, mode), connect(to, "mode=rw")
+                try:
+                    source.backup(copy, pages=-1)
+                    copy.execute("PRAGMA journal_mode=DELETE")      # a backup stands alone, without sidecars
+                finally:
+                    source.close()
+                    copy.close()
+            return
+        except Moved:
+            if attempt == tries - 1:
+                raise WatchdogError(f"{path} keeps changing while it is copied; try again") from None
+
+
+def verify(path: str) -> tuple[dict[str, int], str]:
+    """(rows per table, fault) of a private copy."""
+    db = connect(path, "mode=rw")
+    try:
+        faults = checks.integrity(db)
+        if faults:
+            return {}, faults[0]
+        rows = checks.counts(db)
+        faults = tuple(checks.fts_content(db))
+        return rows, faults[0] if faults else ""
+    finally:
+        db.close()
+
+
+def _emptied(before: Mapping[str, int], rows: Mapping[str, int]) -> str:
+    for table in (name for names in CORE.values() for name in names):
+        if before.get(table, 0) and not rows.get(table, 0):
+            return f"{table} is empty, it had {before[table]} rows in the backup before"
+    return ""
+
+
+def sha256(path: str) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def fsync(path: str | os.PathLike) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def give(path: str | os.PathLike, owner: os.stat_result, mode: int | None = None) -> None:
+    """Make a file belong to whom the database belongs."""
+    if mode is not None:
+        os.chmod(path, mode)
+    if os.geteuid() == 0:
+        os.chown(path, owner.st_uid, owner.st_gid)
+
+
+def write_json(path: Path, value: object, owner: os.stat_result | None = None) -> None:
+    """A small file, whole or not at all."""
+    part = path.with_name(f".{path.name}.part")
+    with open(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
+        json.dump(value, file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    if owner is not None:
+        give(part, owner)
+    os.replace(part, path)
+    fsync(path.parent)

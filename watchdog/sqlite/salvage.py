@@ -1,0 +1,243 @@
+"""The page scan as a repair: rows from the damaged image into a fresh file, and an honest count of what is missing."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from watchdog.sqlite import checks
+from watchdog.sqlite.fresh import Fresh, Tally
+from watchdog.sqlite.layout import Layout, best, layout_of
+from watchdog.sqlite.opening import Opened
+from watchdog.sqlite.pages import Tree
+from watchdog.sqlite.raw import Entry
+from watchdog.sqlite.reference import Thing, is_virtual, quoted, shadows
+
+SAMPLE = 200        # rows of an orphan tree that must all fit before it is given to a table
+
+
+@dataclass(frozen=True)
+class Salvaged:
+    tallies: Mapping[str, Tally]
+    says: tuple[str, ...]
+    aside: int              # values kept in the side file
+
+
+class _Work:
+    """One page scan from walk to file."""
+
+    def __init__(self, opened: Opened, entries: Sequence[Entry], guessed: Mapping[str, tuple[Layout, ...]]):
+        self.opened, self.pages = opened, opened.pages
+        self.entries = list(entries)
+        self.guessed = guessed
+        self.says: list[str] = list(opened.says)
+        tables = [(entry.name, entry.sql) for entry in entries if entry.type == "table"]
+        self.inner = shadows(tables)
+        self.layouts = {name: layout for name, sql in tables
+                        if not is_virtual(sql) and (layout := layout_of(name, sql)) is not None}
+        self.trees: dict[str, Tree] = {}
+        self.indexes: dict[str, tuple[Tree, str]] = {}
+        self.parts: dict[str, list[tuple[Tree, Layout]]] = {name: [] for name in self.layouts}
+
+    def claim(self) -> None:
+        for entry in self.entries:
+            layout = self.layouts.get(entry.name) if entry.type == "table" else None
+            if layout is not None:
+                tree = Tree(entry.name, entry.root, layout.rowid, layout)
+                self.trees[entry.name] = tree
+                self.parts[entry.name].append((tree, layout))
+                if entry.root:
+                    self.pages.walk(tree)
+                else:
+                    tree.missing.append((None, None))
+        for entry in self.entries:
+            if entry.type == "index" and entry.root:
+                tree = Tree(entry.name, entry.root, False)
+                self.indexes[entry.name] = (tree, entry.table)
+                self.pages.walk(tree)
+        header = self.opened.header
+        if header:
+            self.pages.claim_free(header.free_head, header.free_count)
+        else:
+            self.pages.free_complete = False
+        for tree in (*self.trees.values(), *(tree for tree, _ in self.indexes.values())):
+            self.pages.claim_overflow(tree)
+        self.pages.find_free()
+
+    def adopt(self) -> None:
+        """Give leaves without a tree to the tables that miss some."""
+        torn = [name for name, tree in self.trees.items() if tree.missing and self.layouts[name].rowid]
+        if not torn:
+            return
+        orphans = self.pages.orphans()
+        for tree in orphans:
+            self.pages.claim_overflow(tree)
+        for tree in orphans:
+            rows = [row for row in islice(self.pages.rows(tree), SAMPLE) if row.values is not None]
+            if not rows:
+                continue
+            layouts = [layout for name in torn if self._in_gap(name, [row.rowid for row in rows])
+                       for layout in (self.layouts[name], *self.guessed.get(name, ()))]
+            values = [row.values for row in rows if row.values is not None]
+            fitting = best(layouts, values)
+            names = {layout.table for layout in fitting}
+            if len(names) == 1:
+                width = max(len(row) for row in values)
+                certain = len({layout.names[:width] for layout in fitting}) == 1
+                tree.layout = fitting[0]
+                self.parts[fitting[0].table].append((tree, fitting[0]))
+                if not certain:
+                    self.says.append(f"the order of the columns of {fitting[0].table} is a guess")
+                    tree.name = "guess"
+            elif names:
+                self.says.append(f"{len(tree.leaves)} leaf pages could be of {' or '.join(sorted(names))}; set aside")
+                tree.name = "aside"
+                self.parts.setdefault("", []).append((tree, fitting[0]))
+
+    def _in_gap(self, name: str, rowids: Sequence[int]) -> bool:
+        return any(all((low is None or rowid > low) and (high is None or rowid <= high) for rowid in rowids)
+                   for low, high in self.trees[name].missing)
+
+    def fill(self, fresh: Fresh) -> dict[str, int]:
+        fresh.make_tables(self.entries)
+        for name, parts in self.parts.items():
+            if name in self.inner or name.startswith("sqlite_"):
+                continue
+            for number, (tree, layout) in enumerate(parts):
+                for row in self.pages.rows(tree):
+                    if tree.name == "aside":
+                        fresh.aside(None, row.rowid, row.values or (), "could belong to more than one table")
+                        continue
+                    doubt = row.doubt or ("the order of its columns is a guess" if tree.name == "guess" else "")
+                    if row.values is None or len(row.values) > len(layout.stored):
+                        if row.rowid and layout.rowid:
+                            fresh.lose(name, row.rowid)
+                        else:
+                            fresh.tallies[name].unplaced += 1
+                    elif not fresh.put(layout, row.rowid, row.values, doubt):
+                        self._refused(fresh, layout, row.rowid, row.values, orphan=number > 0)
+        return self._sequence(fresh)
+
+    def _refused(self, fresh: Fresh, layout: Layout, rowid: int, values: list, orphan: bool) -> None:
+        """A row that its table refuses: a copy of one that is there, an older one, or a lost one."""
+        if layout.rowid and fresh.same(layout, rowid, values):
+            return
+        fresh.aside(layout, rowid, values, "another row has its key")
+        if not orphan:      # a leaf without a tree may be an old copy; a row of the tree was there
+            fresh.tallies[layout.table].lost += 1
+
+    def _sequence(self, fresh: Fresh) -> dict[str, int]:
+        numbers: dict[str, int] = {}
+        for tree, _ in self.parts.get("sqlite_sequence", ()):
+            for row in self.pages.rows(tree):
+                if row.values and len(row.values) == 2 and isinstance(row.values[1], int):
+                    numbers[str(row.values[0])] = row.values[1]
+        for name, layout in self.layouts.items():
+            if "AUTOINCREMENT" in layout.sql.upper() and name in fresh.tallies:
+                most = fresh.db.execute(f"SELECT max(_rowid_) FROM {quoted(name)}").fetchone()[0]
+                if most:
+                    numbers[name] = max(numbers.get(name, 0), most)
+        return numbers
+
+    def torn_tables(self, fresh: Fresh) -> list[str]:
+        """Tables of which something is known to be missing."""
+        known = {name for (name,) in fresh.db.execute("SELECT DISTINCT tbl FROM evidence")}
+        return [name for name in fresh.tallies
+                if name in known or fresh.tallies[name].unplaced or self.trees[name].missing]
+
+    def witness(self, fresh: Fresh, name: str) -> bool:
+        """Count what is lost from the indexes, which name every row. True when one index is whole."""
+        whole = False
+        if not self.layouts[name].rowid:
+            return False
+        keys = tuple(column.name for column in sorted(self.layouts[name].stored, key=lambda one: one.pk) if column.pk)
+        for index, (tree, table) in self.indexes.items():
+            sql = next((entry.sql for entry in self.entries if entry.type == "index" and entry.name == index), "")
+            if table != name or " WHERE " in sql.upper().replace("\n", " "):
+                continue
+            columns = self._index_columns(name, index, sql)
+            bad = bool(tree.missing)
+            for row in self.pages.rows(tree):
+                if row.values is None or not isinstance(row.values[-1], int):
+                    bad = True
+                elif not fresh.has(name, row.values[-1]):
+                    fresh.lose(name, row.values[-1])
+                    if columns == keys:
+                        fresh.lost_keys.setdefault(name, set()).add(tuple(row.values[:-1]))
+                    for column, value in zip(columns, row.values[:-1], strict=False):
+                        fresh.note(name, row.values[-1], "lost; from an index", column, value)
+            whole = whole or not bad
+        return self._full_text(fresh, name) or whole
+
+    def _index_columns(self, table: str, index: str, sql: str) -> tuple[str, ...]:
+        db = sqlite3.connect(":memory:")
+        try:
+            db.execute(self.layouts[table].sql)
+            if sql:
+                db.execute(sql)
+            return tuple(str(row[2]) for row in db.execute(f"PRAGMA index_info({quoted(index)})"))
+        except sqlite3.Error:
+            return ()
+        finally:
+            db.close()
+
+    def _full_text(self, fresh: Fresh, name: str) -> bool:
+        """A full-text index keeps a copy of each text: salvage it before it is thrown away."""
+        whole = False
+        wanted = {(entry.type, entry.name): entry.sql for entry in self.entries}
+        for fill in checks.fills(wanted):
+            for part in ("_content", "_docsize"):
+                tree = self.trees.get(fill.fts + part)
+                if fill.table != name or tree is None:
+                    continue
+                for row in self.pages.rows(tree):
+                    if row.rowid and not fresh.has(name, row.rowid):
+                        fresh.lose(name, row.rowid)
+                        if part == "_content" and row.values and len(row.values) > 1 and not row.doubt:
+                            fresh.note(name, row.rowid, f"lost; text from {fill.fts}", fill.values, row.values[1])
+                whole = whole or not tree.missing
+        return whole
+
+
+def salvage(opened: Opened, fresh: Fresh, entries: Sequence[Entry], guessed: Mapping[str, tuple[Layout, ...]],
+            backup: str = "", emptied: frozenset[str] = frozenset()) -> Salvaged:
+    """Scan, fill, count the losses, and put back from the backup what it still has of them."""
+    from watchdog.sqlite.merge import merge
+
+    work = _Work(opened, entries, guessed)
+    work.claim()
+    work.adopt()
+    sequence = work.fill(fresh)
+    for name in emptied & fresh.tallies.keys():
+        work.trees[name].missing.append((None, None))
+    for name in work.torn_tables(fresh):
+        complete = work.witness(fresh, name)
+        before = fresh.losses(name)
+        if backup:
+            exact = complete and name not in emptied
+            work.says += merge(fresh, backup, work.layouts[name], None if exact else work.trees[name].missing)
+        losses, tally = fresh.losses(name), fresh.tallies[name]
+        tally.lost += len(losses) if complete else max(len(losses), tally.unplaced - (len(before) - len(losses)))
+        if "AUTOINCREMENT" in work.layouts[name].sql.upper():
+            sequence[name] = max(sequence.get(name, 0), *before, 0)     # a number that was given is not given again
+        if not complete:
+            work.says.append(f"{name}: no index is whole, so more rows than counted may be lost")
+    fresh.finish(work.entries, sequence)
+    return Salvaged(fresh.tallies, tuple(work.says), fresh.kept_aside)
+
+
+def entries_for(opened: Opened, backup: Sequence[Entry], things: Sequence[Thing]) -> tuple[list[Entry], set[str]]:
+    """The schema to build: the file's own, and what it lost of it from the backup, else from the reference."""
+    entries = list(opened.entries)
+    if opened.schema_whole:
+        return entries, set()
+    have = {(entry.type, entry.name.lower()) for entry in entries}
+    borrowed = set()
+    for entry in [*backup, *(Entry(thing.type, thing.name, thing.table, 0, thing.sql) for thing in things)]:
+        if (entry.type, entry.name.lower()) not in have and entry.sql and not entry.name.startswith("sqlite_"):
+            have.add((entry.type, entry.name.lower()))
+            entries.append(Entry(entry.type, entry.name, entry.table, 0, entry.sql))
+            borrowed.add(entry.name)
+    return entries, borrowed
