@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from watchdog.actions import KINDS
 from watchdog.errors import WatchdogError
+from watchdog.lock import no_hurry
 from watchdog.model import Outcome
 from watchdog.plan import START, STOP, digest_of
 from watchdog.remedy import LookAgain, NotNow, acting, run_steps
@@ -65,7 +66,7 @@ def resume(plan_id: int, store: Store, world: World, look_again: LookAgain, by: 
         return (Outcome(plan.digest, f"plan {plan_id}", False, f"step {first + 1} ({plan.words[first]}) may have run half way and is not "
                                                                f"begun twice; finish it by hand, then: hermes-watchdog abandon {plan_id}"),)
     try:
-        with acting(world):
+        with acting(world), no_hurry():
             with store.atomic():
                 if not rows.move(store, plan_id, ("interrupted",), "claimed", claimed_by=f"pid {os.getpid()}"):
                     raise NotNow(f"plan {plan_id} was taken up by another hermes-watchdog")

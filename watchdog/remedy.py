@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 from watchdog.actions import KINDS
 from watchdog.approval import disarm
+from watchdog.lock import no_hurry
 from watchdog.model import Incident, Outcome, Plan, Recipe, Step
 from watchdog.plan import START, STOP, digest_of, make_plans, name_of
 from watchdog.store import Store
@@ -55,7 +56,7 @@ def carry_out(plan_id: int, store: Store, world: World, look_again: LookAgain, c
     if stored is None:
         return (Outcome("", f"plan {plan_id}", False, f"there is no plan {plan_id}; see: hermes-watchdog plans"),)
     try:
-        with acting(world):
+        with acting(world), no_hurry():
             _check(stored, store, world)
             at_point("checked")
             _claim(stored, store, world)

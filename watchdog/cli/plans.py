@@ -1,0 +1,309 @@
+"""What the watchdog would do, and the leave to do it: plans, plan, approve, refuse, arm, disarm, resume, abandon, audit."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from watchdog.cli.common import WELL, WRONG, Context, add_common, colours, context, paint, print_json
+from watchdog.errors import WatchdogError
+
+if TYPE_CHECKING:
+    from watchdog.model import Outcome
+    from watchdog.store import Store
+    from watchdog.store.plans import Stored
+    from watchdog.world import World
+
+HELP = {
+    "plans": ("what is proposed, asked, done", """\
+examples:
+  hermes-watchdog plans               open questions first, then what became of the others
+  hermes-watchdog plans --json
+
+exit codes: 0 nothing waits for you · 1 a question is open, or a plan was cut off in the middle"""),
+    "plan": ("one plan: the exact commands, why, and what became of it", """\
+examples:
+  hermes-watchdog plan 7              steps, costs, evidence, output of what was done
+  hermes-watchdog plan 7 --code       also make a fresh code to answer with, for this shell"""),
+    "approve": ("let a plan be carried out, with the code from its message; acts at once", """\
+The code is for exactly the commands that 'plan ID' shows, works once, and is void after the time in the message.
+Before acting the watchdog looks again: when the fault is gone, or the plan would be another one by now, nothing is done.
+
+examples:
+  hermes-watchdog approve K7MNPQRS
+  hermes-watchdog approve -           read the code from standard input, so that no process list shows it
+
+exit codes: 0 done and verified · 1 not done, or it did not help · 2 the code or the arguments are wrong"""),
+    "refuse": ("say no; the recipe is not proposed again for some hours", """\
+examples:
+  hermes-watchdog refuse K7MNPQRS
+  hermes-watchdog refuse - """),
+    "arm": ("let the watchdog act again after it disarmed itself", """\
+It disarms itself when health is not better after an action, or when a cure does not last. Look at the cause first.
+
+examples:
+  hermes-watchdog arm --because 'disk replaced'
+  hermes-watchdog arm --forget        cures that failed may be tried again too"""),
+    "disarm": ("only look and tell from now on, until armed again", """\
+examples:
+  hermes-watchdog disarm --because 'migrating the server this week'"""),
+    "resume": ("go on with a plan that was cut off in the middle", """\
+Steps that were finished are not repeated. A command that may have run half way is not begun again.
+
+examples:
+  hermes-watchdog plan 7              first see where it was cut off
+  hermes-watchdog resume 7"""),
+    "abandon": ("leave a plan that was cut off as it is", """\
+examples:
+  hermes-watchdog abandon 7"""),
+    "audit": ("who asked, answered and did what, when and why; nobody can change it", """\
+examples:
+  hermes-watchdog audit
+  hermes-watchdog audit --plan 7
+  hermes-watchdog audit --json        one JSON object per line"""),
+}
+
+
+def add_arguments(commands: Any) -> None:
+    made = {}
+    for name, (says, examples) in HELP.items():
+        made[name] = commands.add_parser(name, help=says, description=says[0].upper() + says[1:] + ".", epilog=examples,
+                                         formatter_class=argparse.RawDescriptionHelpFormatter)
+        add_common(made[name])
+        made[name].set_defaults(run=RUN[name])
+    for name in ("plan", "resume", "abandon"):
+        made[name].add_argument("id", metavar="ID", type=int, help="number of the plan")
+    made["plan"].add_argument("--code", action="store_true", help="make a code to answer with in this shell")
+    for name in ("approve", "refuse"):
+        made[name].add_argument("code", metavar="CODE", help="the eight characters from the message; - reads them from standard input")
+    for name in ("arm", "disarm"):
+        made[name].add_argument("--because", metavar="WORDS", default="", help="for the audit, and for whoever looks next")
+    made["arm"].add_argument("--forget", action="store_true", help="cures that failed for a key may be tried again for it")
+    made["audit"].add_argument("--plan", metavar="ID", type=int, help="only the lines of this plan")
+
+
+def run_plans(args: argparse.Namespace) -> int:
+    from watchdog.store import plans as rows
+
+    ctx = context(args)
+    store = ctx.look_at_store()
+    every = rows.newest(store) if store else ()
+    waiting = [one for one in every if one.state in (*rows.OPEN, *rows.UNFINISHED)]
+    armed = rows.history(store, ctx.now).disarmed
+    if args.json:
+        print_json({"plans": [plan_json(one) for one in every], "disarmed": {"at": armed.at, "by": armed.by, "why": armed.why} if armed else None})
+        return WRONG if waiting else WELL
+    if armed:
+        print(f"{paint('disarmed', 'high', colours())} by {armed.by}: {armed.why}\n  after a look: hermes-watchdog arm")
+    for one in [*waiting, *(one for one in every if one not in waiting)]:
+        print(_line(one))
+    if not every:
+        print("No plans. The watchdog proposes one when a rule with a recipe finds something.")
+    return WRONG if waiting or armed else WELL
+
+
+def run_plan(args: argparse.Namespace) -> int:
+    from watchdog.store import plans as rows
+
+    ctx = context(args)
+    store = ctx.store() if args.code else ctx.look_at_store()
+    one = _get(store, args.id)
+    assert store is not None
+    code = ""
+    if args.code:
+        from watchdog.approval import COMMAND_LINE, new_code
+
+        if one.state != "pending" or one.expires_at <= ctx.now:
+            raise WatchdogError(f"plan {one.id} is {'expired' if one.state == 'pending' else one.state}; there is nothing to answer")
+        code = new_code(store, one.id, COMMAND_LINE, ctx.now)
+    steps = rows.steps_of(store, one.id)
+    if args.json:
+        print_json({**plan_json(one), "done": steps, "audit": rows.audit_lines(store, one.id), **({"code": code} if code else {})})
+        return WELL
+    print(*_shown(one, steps, code), sep="\n")
+    return WELL
+
+
+def run_answer(args: argparse.Namespace) -> int:
+    from watchdog.approval import COMMAND_LINE, answer
+
+    ctx = context(args)
+    word = sys.stdin.readline().strip() if args.code == "-" else args.code
+    with ctx.store() as store:
+        told = answer(store, word, args.command == "approve", _user(), COMMAND_LINE, ctx.now, limits=ctx.settings.limits)
+        if not told.ok or not told.approved:
+            _say(args, told.says, told.ok, told.plan_id)
+            return WELL if told.ok else (WRONG if told.plan_id else 2)
+        if not args.json:
+            print(told.says, flush=True)
+        return _act(args, ctx, store, told.plan_id)
+
+
+def _act(args: argparse.Namespace, ctx: Context, store: Store, plan_id: int, going_on: bool = False) -> int:
+    """Carry it out here and now; what is cut off by Ctrl-C is told as what it is."""
+    from watchdog.acting import looking
+    from watchdog.interrupted import find_interrupted, resume
+    from watchdog.remedy import carry_out
+
+    world = _world(ctx)
+    look_again = looking(ctx.book, ctx.sources(), store, world)
+    try:
+        outcomes = resume(plan_id, store, world, look_again, _user()) if going_on else carry_out(plan_id, store, world, look_again)
+    except KeyboardInterrupt:
+        outcomes = find_interrupted(store, world)
+    return _tell(args, outcomes, plan_id)
+
+
+def _tell(args: argparse.Namespace, outcomes: tuple[Outcome, ...], plan_id: int) -> int:
+    if args.json:
+        print_json({"plan": plan_id, "ok": bool(outcomes) and outcomes[-1].ok, "outcomes": [
+            {"step": one.step, "ok": one.ok, "says": one.says, "took": one.took.total_seconds()} for one in outcomes]})
+    else:
+        for one in outcomes:
+            print(f"{paint('done', 'good', colours()) if one.ok else paint('failed', 'high', colours())}  {one.step}: {one.says}")
+    return WELL if outcomes and outcomes[-1].ok else WRONG
+
+
+def run_arm(args: argparse.Namespace) -> int:
+    from watchdog import approval
+
+    ctx = context(args)
+    with ctx.store() as store:
+        if args.command == "arm":
+            changed = approval.arm(store, _user(), ctx.now, args.because, args.forget)
+            says = "armed: approved plans are carried out again" if changed else "it was armed already"
+        else:
+            changed = approval.disarm(store, args.because or "by hand", ctx.now, _user())
+            says = "disarmed: from now on it only looks and tells; again with: hermes-watchdog arm" if changed else "it was disarmed already"
+    _say(args, says, True)
+    return WELL
+
+
+def run_resume(args: argparse.Namespace) -> int:
+    ctx = context(args)
+    with ctx.store() as store:
+        _get(store, args.id)
+        return _act(args, ctx, store, args.id, going_on=True)
+
+
+def run_abandon(args: argparse.Namespace) -> int:
+    from watchdog.interrupted import abandon
+
+    ctx = context(args)
+    with ctx.store() as store:
+        _get(store, args.id)
+        told = abandon(args.id, store, _world(ctx), _user())
+    _say(args, told.says, True, args.id)
+    return WELL
+
+
+def run_audit(args: argparse.Namespace) -> int:
+    import json
+
+    from watchdog.store import plans as rows
+
+    store = context(args).look_at_store()
+    for line in rows.audit_lines(store, args.plan) if store else ():
+        if args.json:
+            print(json.dumps(line, ensure_ascii=False))
+            continue
+        who = f" by {line['by']}" + (f" via {line['via']}" if line["via"] else "") if line["by"] else ""
+        plan = f" plan {line['plan']}" if line["plan"] else ""
+        print(f"{line['at'][:19]}Z  {line['what']}{plan}{who}: {line['says']}")
+        output = (line["more"] or {}).get("output") if isinstance(line["more"], dict) else ""
+        for row in (output or "").splitlines()[:20]:
+            print(f"    | {row}")
+    return WELL
+
+
+RUN = {"plans": run_plans, "plan": run_plan, "approve": run_answer, "refuse": run_answer, "arm": run_arm, "disarm": run_arm,
+       "resume": run_resume, "abandon": run_abandon, "audit": run_audit}
+
+
+def plan_json(one: Stored) -> dict[str, Any]:
+    """A stored plan for scripts: what, why, and what became of it. Never a code."""
+    plan = one.plan
+    return {
+        "id": one.id, "state": one.state, "title": plan.title, "steps": list(plan.words), "incidents": list(plan.incidents),
+        "recipes": list(plan.recipes), "chain": plan.chain, "costs": plan.costs, "warnings": list(plan.warnings),
+        "evidence": list(plan.evidence), "host": plan.host, "home": plan.home, "digest": plan.digest, "approval": plan.approval,
+        "asked_at": one.asked_at.isoformat(), "expires_at": one.expires_at.isoformat(),
+        "answered_at": one.answered_at.isoformat() if one.answered_at else None, "answered_by": one.answered_by or None,
+        "answered_via": one.answered_via or None, "finished_at": one.finished_at.isoformat() if one.finished_at else None,
+        "says": one.says,
+    }
+
+
+def _line(one: Stored) -> str:
+    from watchdog.text import clock
+
+    colour = {"pending": "medium", "approved": "medium", "claimed": "high", "interrupted": "high", "failed": "high", "done": "good"}
+    state = {"pending": "waits for you", "claimed": "being carried out", "interrupted": "cut off"}.get(one.state, one.state)
+    when = f"until {clock(one.expires_at)}" if one.state == "pending" else f"at {clock(one.finished_at or one.answered_at or one.asked_at)}"
+    return f"plan {one.id}  {paint(state, colour.get(one.state, 'dim'), colours())} {when}  {one.plan.title}" + (f"\n        {one.says}" if one.says else "")
+
+
+def _shown(one: Stored, steps: list[dict[str, Any]], code: str) -> list[str]:
+    from watchdog.text import clock
+
+    plan = one.plan
+    lines = [_line(one), f"  on {plan.host}, home {plan.home}"]
+    lines += [f"  why: {plan.chain}"] if plan.chain else []
+    lines += [f"  seen: {seen}" for seen in plan.evidence]
+    lines += [f"  {number}. {words}" for number, words in enumerate(plan.words, 1)]
+    if plan.verify:
+        lines.append(f"  it worked when {', '.join(plan.verify.quiet)} are quiet and the gateway "
+                     f"{'gives a sign of life' if plan.verify.alive else 'is stopped'}, within {plan.verify.within.total_seconds():g} s")
+    lines += [f"  it costs: {plan.costs}"] if plan.costs else []
+    lines += [f"  note: {words}" for words in (*plan.warnings, *plan.advice)]
+    if one.answered_at:
+        lines.append(f"  answered by {one.answered_by} via {one.answered_via} at {clock(one.answered_at)}")
+    for row in steps:
+        how = "cut off" if not row["ended_at"] else "done" if row["ok"] else "failed"
+        lines.append(f"  {how}: {'step' if row['part'] == 'steps' else 'roll back'} {row['number'] + 1}: {row['says'] or ''}")
+        lines += [f"      | {text}" for text in (row["output"] or "").splitlines()[:20]]
+    if code:
+        lines += ["", f"  to allow it:  hermes-watchdog approve {code}", f"  to refuse it: hermes-watchdog refuse {code}"]
+    elif one.state == "pending":
+        lines += ["", f"  to answer here: hermes-watchdog plan {one.id} --code"]
+    elif one.state in ("interrupted", "claimed"):
+        lines += ["", f"  to go on: hermes-watchdog resume {one.id}    to leave it: hermes-watchdog abandon {one.id}"]
+    return lines
+
+
+def _get(store: Store | None, number: int) -> Stored:
+    from watchdog.store import plans as rows
+
+    one = rows.get(store, number) if store else None
+    if one is None:
+        raise WatchdogError(f"there is no plan {number}; see: hermes-watchdog plans")
+    return one
+
+
+def _world(ctx: Context) -> World:
+    from watchdog.world import measure_world
+
+    return measure_world(ctx.home, ctx.state, ctx.settings.limits, ctx.settings.unit)
+
+
+def _say(args: argparse.Namespace, says: str, ok: bool, plan_id: int = 0) -> None:
+    if args.json:
+        print_json({"ok": ok, "says": says, "plan": plan_id or None})
+    else:
+        print(says, file=sys.stdout if ok else sys.stderr)
+
+
+def _user() -> str:
+    """Who sits at this shell; under sudo, who called it."""
+    import os
+    import pwd
+
+    try:
+        uid = int(os.environ.get("SUDO_UID", "")) if os.getuid() == 0 else os.getuid()
+    except ValueError:
+        uid = os.getuid()
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
