@@ -60,20 +60,41 @@ def lines_by_source(rules: Iterable[Rule]) -> dict[str, list[Line]]:
     """What all rules together want to see of each source."""
     wanted: dict[str, list[Line]] = {}
     for rule in rules:
-        for one in _flat([witness(condition) for condition in rule.when]):
+        for one in flat([witness(condition) for condition in rule.when]):
             for _, line, _ in one.lines:
                 wanted.setdefault(line.source, []).append(line)
     return wanted
 
 
+Posts = dict[str, list[Witness]]
+
+
 def evaluate(rules: Sequence[Rule], events: Iterable[Event], blind: Mapping[str, str], now: datetime) -> Evaluation:
     """Show every event to every witness that wants it, then ask each rule whether all of its witnesses agree."""
-    posts = {rule.id: [witness(condition) for condition in rule.when] for rule in rules}
+    posts: Posts = {rule.id: [witness(condition) for condition in rule.when] for rule in rules}
+    slow, ambiguous = show_all(rules, posts, events)
+    findings: list[Finding] = []
+    not_checked: dict[str, str] = {}
+    unsure: set[tuple[str, str]] = set()
+    for rule in rules:
+        why = slow.get(rule.id) or next((why for one in posts[rule.id] if (why := one.blind(blind))), "")
+        if why:
+            not_checked[rule.id] = why
+            continue
+        for one in flat(posts[rule.id]):
+            unsure.update((rule.id, key) for key in getattr(one.watch, "unsure", ()))
+        findings.extend(_findings(rule, posts[rule.id], now))
+    findings.sort(key=lambda finding: (finding.opened_at, finding.rule, finding.key))
+    return Evaluation(tuple(findings), not_checked, frozenset(unsure), tuple(ambiguous))
+
+
+def show_all(rules: Sequence[Rule], posts: Posts, events: Iterable[Event]) -> tuple[dict[str, str], list[Event]]:
+    """One pass over the events: (rules whose pattern was too slow, records that could not be believed)."""
     slow: dict[str, str] = {}
     ambiguous: list[Event] = []
     desks: dict[str, Desk] = {}
     for rule in rules:
-        for one in _flat(posts[rule.id]):
+        for one in flat(posts[rule.id]):
             for role, line, _ in one.lines:
                 desks.setdefault(line.source, Desk()).add(line, rule.id, one.watch, role)
     for desk in desks.values():
@@ -85,19 +106,7 @@ def evaluate(rules: Sequence[Rule], events: Iterable[Event], blind: Mapping[str,
         desk = desks.get(event.source)
         if desk is not None:
             desk.show(event, slow)
-    findings: list[Finding] = []
-    not_checked: dict[str, str] = {}
-    unsure: set[tuple[str, str]] = set()
-    for rule in rules:
-        why = slow.get(rule.id) or next((why for one in posts[rule.id] if (why := one.blind(blind))), "")
-        if why:
-            not_checked[rule.id] = why
-            continue
-        for one in _flat(posts[rule.id]):
-            unsure.update((rule.id, key) for key in getattr(one.watch, "unsure", ()))
-        findings.extend(_findings(rule, posts[rule.id], now))
-    findings.sort(key=lambda finding: (finding.opened_at, finding.rule, finding.key))
-    return Evaluation(tuple(findings), not_checked, frozenset(unsure), tuple(ambiguous))
+    return slow, ambiguous
 
 
 class Desk:
@@ -153,10 +162,10 @@ class Desk:
             watch.see(roles, event)
 
 
-def _flat(witnesses: Iterable[Witness]) -> Iterable[Witness]:
+def flat(witnesses: Iterable[Witness]) -> Iterable[Witness]:
     for one in witnesses:
         if one.others:
-            yield from _flat(one.others)
+            yield from flat(one.others)
         else:
             yield one
 
@@ -230,7 +239,7 @@ def _finding(rule: Rule, span: Span, now: datetime) -> Finding:
 def limits(rule: Rule) -> dict[str, str]:
     """The rule's own numbers, so that a sentence can show them beside what was seen."""
     found: dict[str, str] = {}
-    for one in _flat([witness(condition) for condition in rule.when]):
+    for one in flat([witness(condition) for condition in rule.when]):
         for name in ("within", "longer_than", "at_least"):
             value = getattr(one.condition.want, name, None)
             if value is not None:

@@ -14,6 +14,7 @@ from watchdog.sources.gate import Gate
 from watchdog.sources.localtime import SLACK
 from watchdog.sources.logfile import LogFile
 
+NO_COLUMN = "no such column"  # what SQLite says; the reason to compare a schema with what Hermes wants
 LOGS = ("gateway.log", "agent.log", "errors.log")
 
 
@@ -73,8 +74,11 @@ def _read(
     sources: Sources, wanted: Mapping[str, list[Line]], streams: list[Iterable[Event]], logs: list[LogFile], now: datetime, reading: Reading
 ) -> Iterator[Event]:
     """The logs in the order of time, then what is true now: the process and the databases."""
+    complained = False
     try:
-        yield from heapq.merge(*streams, key=_when) if len(streams) > 1 else (event for stream in streams for event in stream)
+        for event in heapq.merge(*streams, key=_when) if len(streams) > 1 else (event for stream in streams for event in stream):
+            complained = complained or NO_COLUMN in event.more or NO_COLUMN in event.text
+            yield event
     finally:
         for log in logs:
             reading.notes.extend(log.notes)
@@ -95,7 +99,7 @@ def _read(
         from watchdog.sources.database import observe
 
         try:
-            yield from observe(sources.home, now)
+            yield from observe(sources.home, now, complained, live=not sources.stated)
         except OSError as error:
             reading.blind["databases"] = _why(error, sources.home)
 

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from watchdog.detect.common import Captures, key_of, longest, names_of, need_names, read_levels, read_lines
 from watchdog.detect.series import Series
 from watchdog.model import Event, Line, Span
+from watchdog.text import ago, spell
 from watchdog.yamlfile import Section
 
 KIND = "burst"
@@ -89,3 +90,13 @@ class Watch:
 
     def spans(self, now: datetime) -> list[Span]:
         return [span for series in self.series.values() for span in series.spans(now)]
+
+    def state(self, now: datetime) -> list[str]:
+        """For explain: how near each key is to its limit."""
+        found = []
+        for key, series in self.series.items():
+            recent = [event for event in series.recent if now - event.at <= self.want.within]
+            times = series.times if series.current is not None else len(recent)
+            last = f", last {ago(series.recent[-1].at, now)}" if series.recent else ""
+            found.append(f"{key or 'all'}: {times} of {self.want.at_least} within {spell(self.want.within)}{last}")
+        return found or [f"0 of {self.want.at_least} within {spell(self.want.within)}: no such line in the window"]

@@ -9,12 +9,13 @@ from itertools import islice
 
 from watchdog.detect.common import Captures, key_of, longest, names_of, need_names, read_lines
 from watchdog.model import Event, Line, Span
-from watchdog.text import spell
+from watchdog.text import ago, spell
 from watchdog.yamlfile import Section
 
 KIND = "gap"
 LINK_WITHIN = timedelta(minutes=2)  # a turn that starts later than this belongs to another message
 MEMORY = 10_000  # sessions remembered
+Owner = tuple[str, str]  # the key of a chat, and a digest of who speaks there
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Gap:
     reset_by: tuple[Line, ...] = ()  # a restart forgets everything that was pending
     session_by: tuple[Line, ...] = ()  # tells which session works on it
     progress: tuple[Line, ...] = ()  # of that session: slow is not stuck
+    turn_over: tuple[Line, ...] = ()  # of that session: the next answer in its chat is its answer
     sooner: Sooner | None = None
     key: str = ""
 
@@ -50,6 +52,7 @@ def read(section: Section) -> Gap:
         reset_by=read_lines(section, "reset_by", ()),
         session_by=read_lines(section, "session_by", ()),
         progress=read_lines(section, "progress", ()),
+        turn_over=read_lines(section, "turn_over", ()),
         sooner=_read_sooner(section),
         key=section.text("key", ""),
     )
@@ -73,6 +76,7 @@ def _read_sooner(section: Section) -> Sooner | None:
 def lines(want: Gap) -> list[tuple[str, Line, bool]]:
     roles = [("opened", want.opened_by, True), ("closed", want.closed_by, True), ("dropped", want.dropped_by, True)]
     roles += [("reset", want.reset_by, True), ("session", want.session_by, True), ("progress", want.progress, True)]
+    roles += [("turn_over", want.turn_over, True)]
     roles += [("sooner", want.sooner.line if want.sooner else (), False)]
     if want.session_by:
         roles += [("known", (Line("sessions"),), False)]
@@ -95,36 +99,46 @@ class Waiting:
     captures: Captures
     sign: datetime  # when it was last seen to live
     session: str = ""
+    over: datetime | None = None  # its turn has ended; the answer is on its way
     failed: datetime | None = None  # the newest failure before the shorter patience ran out
     failed_late: datetime | None = None  # the first failure after that
     evidence: list[Event] = field(default_factory=list)
+
+    @property
+    def user(self) -> str:
+        return self.opened.facts.get("user", "")
 
 
 class Watch:
     def __init__(self, want: Gap):
         self.want = want
         self.waiting: dict[str, list[Waiting]] = {}
-        self.sessions: dict[str, str] = {}  # session → key of the chat it works for
+        self.sessions: dict[str, Owner] = {}  # session → the chat and person it works for
+        self.owners: dict[Owner, str] = {}  # and back
         self.strangers: dict[str, Captures] = {}  # sessions of which we cannot tell for whom they work
         self.failures: dict[str, datetime] = {}  # session → its newest failure
         self.closed: list[Span] = []
 
     def see(self, roles: Mapping[str, Captures], event: Event) -> None:
         if "known" in roles:
-            _remember(self.sessions, event.facts["session"], key_of(event.facts, self.want.same, self.want.key))
+            owner = key_of(event.facts, self.want.same, self.want.key), event.facts.get("user", "")
+            self._know(event.facts["session"], owner)
         if "reset" in roles:
             self._end(list(self.waiting), event.at)
-            self.sessions.clear()
             self.strangers.clear()
         if "closed" in roles:
-            self._end(self._answered(roles["closed"]), event.at)
+            for key in self._answered(roles["closed"]):
+                self._close_turn(key, event.at)
         if "dropped" in roles:
             for key in self._answered(roles["dropped"]):
-                self._drop_oldest(key, event.at)
+                self._close(key, self.waiting[key][:1], event.at)
         if "opened" in roles:
             self._open(roles["opened"], event)
         if "session" in roles:
             self._link(roles["session"], event)
+        if "turn_over" in roles:
+            for one in self._of(event.session):
+                one.over = one.over or event.at
         if "progress" in roles:
             for one in self._of(event.session):
                 self._progress(one, event.at)
@@ -146,9 +160,15 @@ class Watch:
     def _open(self, captures: Captures, event: Event) -> None:
         key = key_of(captures, self.want.same, self.want.key)
         one = Waiting(event, captures, event.at, evidence=[event])
-        one.session = next((session for session, owner in reversed(self.sessions.items()) if owner == key), "")
+        one.session = self.owners.get((key, one.user), "")
         one.failed = self.failures.get(one.session)
-        self.waiting.setdefault(key, []).append(one)
+        queue = self.waiting.setdefault(key, [])
+        if not queue or self.want.session_by:
+            queue.append(one)  # without sessions to tell them apart, only the first matters
+
+    def _know(self, session: str, owner: Owner) -> None:
+        _remember(self.sessions, session, owner)
+        _remember(self.owners, owner, session)
 
     def _link(self, captures: Captures, event: Event) -> None:
         """A turn begins: find the message that it answers."""
@@ -167,17 +187,21 @@ class Watch:
         near = [pair for pair in recent if not pair[1].session and event.at - pair[1].opened.at <= LINK_WITHIN]
         found = exact or near
         if len({key for key, _ in found}) == 1:
-            key, _ = found[0]
-            _remember(self.sessions, session, key)
+            key, answered = found[0]
+            self._know(session, (key, answered.user))
             for one in self.waiting[key]:
-                one.session = session
+                if one.user == answered.user:
+                    one.session = session
         else:
             _remember(self.strangers, session, {name: captures[name] for name in common})
 
     def _of(self, session: str) -> Iterator[Waiting]:
         """Whoever waits for this session; all that may, when we cannot tell."""
         if session in self.sessions:
-            yield from self.waiting.get(self.sessions[session], ())
+            key, _ = self.sessions[session]
+            for one in self.waiting.get(key, ()):
+                if one.session in ("", session):
+                    yield one
         elif session in self.strangers:
             common = self.strangers[session]
             for queue in self.waiting.values():
@@ -224,20 +248,39 @@ class Watch:
 
     def _end(self, keys: list[str], at: datetime) -> None:
         for key in keys:
-            # Whatever waited longest speaks for the chat.
-            spans = [span for one in self.waiting.pop(key) if (span := self._span(one, at, at)) is not None]
-            self.closed.extend(spans[:1])
+            self._close(key, self.waiting[key], at)
 
-    def _drop_oldest(self, key: str, at: datetime) -> None:
-        one = self.waiting[key].pop(0)
-        if (span := self._span(one, at, at)) is not None:
-            self.closed.append(span)
+    def _close_turn(self, key: str, at: datetime) -> None:
+        """An answer came. In a group each member has a turn of their own, and the answer does not say whose it was."""
+        turns: dict[str, list[Waiting]] = {}
+        for one in self.waiting[key]:
+            turns.setdefault(one.session or one.user, []).append(one)
+        over = [turn for turn in turns.values() if turn[0].over is not None]
+        first = min(over, key=lambda turn: turn[0].over or at) if over else next(iter(turns.values()))
+        self._close(key, first, at)
+
+    def _close(self, key: str, done: list[Waiting], at: datetime) -> None:
+        # Whatever waited longest speaks for the rest.
+        spans = [span for one in done if (span := self._span(one, at, at)) is not None]
+        self.closed.extend(spans[:1])
+        self.waiting[key] = [one for one in self.waiting[key] if one not in done]
         if not self.waiting[key]:
             del self.waiting[key]
 
     def spans(self, now: datetime) -> list[Span]:
         still = (next((span for one in queue if (span := self._span(one, now, None)) is not None), None) for queue in self.waiting.values())
         return [*self.closed, *(span for span in still if span is not None)]
+
+    def state(self, now: datetime) -> list[str]:
+        """For explain: who waits, and how long still."""
+        found = []
+        for key, queue in self.waiting.items():
+            one = queue[0]
+            worked = f", last progress {ago(one.sign, now)}" if one.sign > one.opened.at else ""
+            failed = f", last failure {ago(one.failed_late or one.failed, now)}" if one.failed_late or one.failed else ""
+            limit = spell(self._opens_at(one) - one.sign)
+            found.append(f"{key or 'all'}: waiting for {spell(now - one.opened.at)} (limit {limit}{worked}{failed})")
+        return found or ["nothing is waiting"]
 
 
 def _remember(memory: dict, key: str, value: object) -> None:  # type: ignore[type-arg]

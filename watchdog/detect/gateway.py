@@ -77,3 +77,12 @@ class Watch:
         if self.want.state != state:
             return []
         return [Span("gateway", since, since, self.fact.at, None, quotes, facts, (self.fact,))]
+
+    def state(self, now: datetime) -> list[str]:
+        """For explain: what is known of the process."""
+        if self.fact is None:
+            return ["nothing is known of the process"]
+        facts = self.fact.facts
+        stopped = f"; its log shows a stop {ago(self.stopped_at, now)}" if self.stopped_at else ""
+        return [f"the gateway is {facts.get('state')}{' as stated' if facts.get('stated') else ''}"
+                f"{', pid ' + facts['pid'] if facts.get('pid') else ''}{stopped} (wanted: {self.want.state})"]

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from watchdog.detect.common import SOURCES, Captures, key_of, longest, names_of, need_names, read_lines
 from watchdog.model import Event, Line, Span
-from watchdog.text import harmless, spell
+from watchdog.text import ago, harmless, spell
 from watchdog.yamlfile import Section
 
 KIND = "silence"
@@ -102,3 +102,11 @@ class Watch:
     def spans(self, now: datetime) -> list[Span]:
         still = [self._span(key, following or now, following) for key, (_, _, following) in self.waiting.items()]
         return [*self.closed, *(span for span in still if span is not None)]
+
+    def state(self, now: datetime) -> list[str]:
+        """For explain: how long it has been silent."""
+        found = []
+        for key, (event, _, following) in self.waiting.items():
+            went_on = f"went on after {spell(following - event.at)}" if following else f"silent for {spell(now - event.at)}"
+            found.append(f"{key or 'all'}: last such line {ago(event.at, now)}, {went_on} (limit {spell(self.want.longer_than)})")
+        return found or ["no such line in the window"]

@@ -53,11 +53,13 @@ class Watch:
         self.want = want
         self.seen: list[Event] = []
         self.unsure: set[str] = set()  # databases that could not be judged: neither well nor ill
+        self.looked: list[str] = []
 
     def see(self, roles: Mapping[str, Captures], event: Event) -> None:
         name = event.facts.get("database", "")
         if name.rpartition("/")[2] not in self.want.databases:
             return
+        self.looked.append(event.text)
         if event.facts.get("grade") == "unknown":
             self.unsure.add(name)
         held = bool(event.facts.get("holder"))
@@ -68,3 +70,7 @@ class Watch:
         return [
             Span(event.facts["database"], event.at, event.at, event.at, None, {}, event.facts, (event,)) for event in self.seen
         ]
+
+    def state(self, now: datetime) -> list[str]:
+        """For explain: the verdict on each database."""
+        return self.looked or ["no such database in this home"]

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from watchdog.detect.common import Captures, keep, need_names, read_lines
 from watchdog.detect.sqlite_health import read_databases
 from watchdog.model import Event, Line, Span
+from watchdog.text import ago, harmless
 from watchdog.yamlfile import Section
 
 KIND = "sqlite_schema"
@@ -56,20 +57,33 @@ class Watch:
         elif event.facts.get("database", "").rpartition("/")[2] in self.want.databases:
             if event.facts.get("grade") == "unknown":
                 self.unsure.add(event.facts["database"])
-            if event.facts.get("missing"):
+            if event.facts.get("missing") or event.facts.get("wanted"):
                 self.lacking.append(event)
 
     def spans(self, now: datetime) -> list[Span]:
         found = []
         for event in self.lacking:
-            # facts["missing"] is "table.column TYPE, …" from the schema reference.
-            missing = [item.split()[0].lower() for item in event.facts["missing"].split(", ")]
-            named = [pair for column, pair in self.complaints.items() if any(item.endswith("." + column) for item in missing)]
-            if not named:
+            # Against the release that the file resembles most; else against what the installed Hermes may want.
+            for lack in ("missing", "wanted"):
+                columns = event.facts.get(lack, "")
+                named = [pair for column, pair in self.complaints.items() if column in _names(columns)]
+                if named:
+                    break
+            else:
                 continue  # an old file that nobody complains of: Hermes will add them when it opens it
             first = min((pair[0] for pair in named), key=lambda seen: seen.at)
-            evidence = named[0][1]
-            last = max(seen.at for _, seen_all in named for seen in seen_all)
-            facts = {**event.facts, "columns": event.facts["missing"]}
-            found.append(Span(event.facts["database"], first.at, first.at, last, None, {}, facts, evidence))
+            last = max(seen.at for _, evidence in named for seen in evidence)
+            facts = {**event.facts, "columns": columns}
+            found.append(Span(event.facts["database"], first.at, first.at, last, None, {}, facts, named[0][1]))
         return found
+
+    def state(self, now: datetime) -> list[str]:
+        """For explain: what is missing, and what Hermes complains of."""
+        found = [f"{event.facts['database']} lacks {event.facts.get('missing') or event.facts['wanted']}" for event in self.lacking]
+        found += [f"the log complains of '{harmless(column, 60)}', last {ago(evidence[-1].at, now)}" for column, (_, evidence) in self.complaints.items()]
+        return found or ["no column is missing and the log complains of none"]
+
+
+def _names(columns: str) -> set[str]:
+    """The columns of 'table.column TYPE, …'."""
+    return {item.split()[0].rpartition(".")[2].lower() for item in columns.split(", ") if item}

@@ -23,25 +23,31 @@ TAIL = re.compile(rf" chat=\S+ msg={_LITERAL}(?: reply_to_id=\S+ reply_to_text={
 MAY_QUOTE = re.compile(r"inbound message: |conversation turn: |.*?(?:msg|content|text|preview|query|prompt)=['\"]", re.DOTALL)
 
 
-def cut(text: str) -> tuple[str, str, str]:
-    """(the record without chat text, a digest of that text for linking, why it is ambiguous or '')."""
+def cut(text: str) -> tuple[str, dict[str, str], str]:
+    """(the record without chat text, digests of what was cut for linking, why it is ambiguous or '')."""
     if text.startswith("inbound message: "):
         found = _INBOUND.match(text)
         if not found:
-            return "inbound message: ", "", "an inbound message whose fields do not parse"
+            return "inbound message: ", {}, "an inbound message whose fields do not parse"
         if _FORGED.search(found["user"]):
-            return "inbound message: ", "", "a user name that imitates log fields"
+            return "inbound message: ", {}, "a user name that imitates log fields"
         # What nobody typed keeps its empty msg='', so that rules can tell it from a message.
         tail = " msg=''" if len(found["msg"]) == 2 else ""
-        return f"inbound message: platform={found['platform']} user=… chat={found['chat']}{tail}", _digest(found["msg"]), ""
+        text = f"inbound message: platform={found['platform']} user=… chat={found['chat']}{tail}"
+        return text, {"said": _digest(found["msg"]), "user": digest_of(found["user"])}, ""
     if text.startswith("conversation turn: "):
         found = _TURN.match(text)
-        return (found[1], _digest(found["msg"]), "") if found else ("conversation turn: ", "", "")
+        return (found[1], {"said": _digest(found["msg"])}, "") if found else ("conversation turn: ", {}, "")
     found = _QUOTED.search(text)
-    return (text[: found.end() - 1] + "…", "", "") if found else (text, "", "")
+    return (text[: found.end() - 1] + "…", {}, "") if found else (text, {}, "")
 
 
 def _digest(literal: str) -> str:
     # The turn line cuts at 80 characters and adds dots, the inbound line only cuts.
     said = literal[1:-1].removesuffix("...")[:60]
-    return blake2s(said.encode(), digest_size=6).hexdigest() if said else ""
+    return digest_of(said) if said else ""
+
+
+def digest_of(text: str) -> str:
+    """A short stand-in for words that nobody but the chat should read."""
+    return blake2s(text.encode("utf-8", "replace"), digest_size=6).hexdigest()

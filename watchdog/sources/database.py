@@ -2,37 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from watchdog.model import Event
 
+if TYPE_CHECKING:
+    from watchdog.sqlite.reference import Reference
 
-def observe(home: Path, now: datetime) -> list[Event]:
-    """A quick look at every database, which touches nothing."""
+
+def observe(home: Path, now: datetime, complained: bool = False, live: bool = True) -> list[Event]:
+    """A quick look at every database, which touches nothing. When Hermes complains, also against what it may want."""
     from watchdog.sqlite.look import databases, look
 
     paths = databases(home)
     named = {path.name for path in paths}
     # A folder of saved files may hold a database as it was before: state.before.db.
     paths += [path for path in sorted(home.glob("*.before.db")) if path.name.replace(".before.", ".") not in named]
+    reference = _wanted(home, live) if complained else None
     events = []
     for path in paths:
         verdict = look(path)
+        wanted = look(path, reference=reference).missing if reference is not None else ()
         name = _name(path, home).replace(".before.db", ".db")
+        # An empty file is what a fresh install has for a moment; whether it once was full only a backup can tell.
+        fresh = verdict.grade == "damaged" and path.stat().st_size == 0 and not verdict.holders
         facts = {
             "database": name,
             "path": str(path),
-            "grade": verdict.grade,
+            "grade": "well" if fresh else verdict.grade,
             "fault": verdict.fault,
-            "missing": ", ".join(f"{table}.{column} {kind}".strip() for table, column, kind in verdict.missing),
+            "missing": _listed(verdict.missing),
+            "wanted": _listed(wanted),
             "holder": ", ".join(f"{process} (pid {pid})" for pid, process in verdict.holders),
             "reference": verdict.reference,
+            "wanted_by": reference.name if reference is not None else "",
             "sqlite": verdict.sqlite,
         }
-        text = f"{name}: {verdict.grade}{': ' + verdict.fault if verdict.fault else ''}"
+        text = f"{name}: {facts['grade']}{': ' + verdict.fault if verdict.fault else ''}"
         events.append(Event(now, "databases", text, name, facts={key: value for key, value in facts.items() if value}))
     return events
+
+
+def _listed(missing: Sequence[tuple[str, str, str]]) -> str:
+    return ", ".join(f"{table}.{column} {kind}".strip() for table, column, kind in missing)
+
+
+def _wanted(home: Path, live: bool) -> Reference | None:
+    """The schema of the Hermes that is installed; the newest release we know when none is found."""
+    from watchdog.sqlite.reference import installed, releases
+
+    return (installed(home) if live else None) or releases()[-1]
 
 
 def _name(path: Path, home: Path) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from watchdog.detect.gateway import STARTED, STOPPED
 from watchdog.model import Event
 from watchdog.process import began_at, is_runnable, lock_holder, start_time_of
+from watchdog.sources.chattext import digest_of
 from watchdog.text import spell
 
 SILENT = timedelta(minutes=5)  # a shorter silence is no reason to ask whether the loop is frozen
@@ -66,11 +67,12 @@ def sessions(home: Path, now: datetime) -> list[Event]:
         except OSError:
             continue
         for key, entry in list(entries.items())[-2000:]:
-            parts = key.split(":", 4)
-            session = entry.get("session_id") if isinstance(entry, dict) else None
-            if len(parts) == 5 and isinstance(session, str):
-                facts = {"session": session, "platform": parts[2], "chat": parts[4]}
-                found.append(Event(datetime(1970, 1, 1, tzinfo=UTC), "sessions", key, str(path.name), facts=facts))
+            origin = entry.get("origin") if isinstance(entry, dict) else None
+            told = [entry.get("session_id"), origin.get("platform"), origin.get("chat_id")] if isinstance(origin, dict) else []
+            if told and all(isinstance(value, str) for value in told):
+                user = str(origin.get("user_name") or origin.get("user_id") or "unknown")
+                facts = {"session": told[0], "platform": told[1], "chat": told[2], "user": digest_of(user)}
+                found.append(Event(datetime(1970, 1, 1, tzinfo=UTC), "sessions", key, path.name, facts=facts))
         break
     return found
 

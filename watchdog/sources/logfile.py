@@ -234,16 +234,14 @@ class _Reader:
         body = block[found.end() : min(stop, found.end() + LONGEST)].decode("utf-8", "replace")
         text, _, more = body.partition("\n")
         text = text.rstrip("\r\0")
-        facts: dict[str, str] = {}
+        facts = _NOTHING
         ambiguous = ""
         if self.doubtful:
             # A name with a line break was being written: until its real end, every line may be the name's.
             self.doubtful = 0 if TAIL.search(text) or TAIL.search(more) else self.doubtful - 1
             ambiguous = "it follows a user name with a line break in it"
         if MAY_QUOTE.match(text):
-            text, said, why = cut(text)
-            if said:
-                facts = {"said": said}
+            text, facts, why = cut(text)
             if why and not ambiguous:
                 ambiguous = why
                 if not TAIL.search(body.rstrip("\n")):
@@ -257,7 +255,7 @@ class _Reader:
             logger=found["logger"].decode("ascii", "replace"),
             level=found["level"].decode("ascii", "replace"),
             session=session.decode("utf-8", "replace") if session else "",
-            facts=facts or _NOTHING,
+            facts=facts,
             more=more.rstrip("\n"),
             next_at=self.clock.read(next_stamp) if next_stamp else None,
             hits=hits,
