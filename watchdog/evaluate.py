@@ -103,9 +103,8 @@ def show_all(rules: Sequence[Rule], posts: Posts, events: Iterable[Event]) -> tu
         if event.ambiguous:
             ambiguous.append(event)
             continue
-        desk = desks.get(event.source)
-        if desk is not None:
-            desk.show(event, slow)
+        if (wanted := desks.get(event.source)) is not None:
+            wanted.show(event, slow)
     return slow, ambiguous
 
 

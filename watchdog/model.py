@@ -16,6 +16,7 @@ def nothing() -> Mapping[str, Any]:
     return EMPTY
 
 
+EVERY_CHECK = "15m"  # the pace of cron, and of a rule that names none
 SEVERITIES = ("info", "low", "medium", "high", "critical")
 
 
@@ -66,7 +67,7 @@ class Rule:
     when: tuple[Condition, ...]
     say: str
     where: str
-    every: str = "15m"  # a duration or a cron expression; schedule.py reads it
+    every: str = EVERY_CHECK  # a duration or a cron expression; schedule.py reads it
     confirm: int = 1  # checks in a row before it counts
     recipe: str | None = None
     advice: str = ""
@@ -254,7 +255,8 @@ class Report:
     plans: tuple[Plan, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
     notices: tuple[Notice, ...] = ()
+    kept: tuple[Incident, ...] = ()  # open, and not looked at this time: their rule was blind or not due
 
     @property
     def incidents(self) -> tuple[Incident, ...]:
-        return tuple(change.incident for change in self.changes)
+        return (*(change.incident for change in self.changes), *self.kept)

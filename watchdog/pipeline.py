@@ -1,9 +1,12 @@
-"""The line: read what the gateway left behind, decide what is wrong, propose the fix, do it if allowed, tell a person."""
+"""The line: read what the gateway left behind, decide what is wrong, propose the fix, do it if allowed, tell a person.
+
+    sources → events → findings → incidents → plans → (approval) → outcomes → notices
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,19 +17,59 @@ from watchdog.model import Incident, Report, Rule
 from watchdog.reading import LOGS, Reading, Sources, read_all
 from watchdog.rulebook import LONGEST_LOOK_BACK, Rulebook
 from watchdog.store import Store
-from watchdog.store.incidents import finish_check, known_incidents, last_check, save_changes
-
+from watchdog.store.incidents import all_incidents, finish_check, known_incidents, last_check, save_changes
 
 if TYPE_CHECKING:
     from watchdog.settings import Settings
 
 
-def check(book: Rulebook, sources: Sources, store: Store | None, now: datetime, rules: Sequence[Rule] | None = None) -> Report:
-    """One pass that decides and, when there is a store to write to, remembers. A dry run hands in a read-only store."""
+def full_check(
+    book: Rulebook, sources: Sources, store: Store, settings: Settings, state: Path, now: datetime, rules: Sequence[Rule] | None = None
+) -> Report:
+    """The whole line: decide, remember, hear what people answered, act on what they approved, tell what changed."""
+    from watchdog.telling import hear, tell
+
     due = book.rules if rules is None else rules
+    report = record(check(book, sources, store, now, due), store, due)
+    _, unheard = hear(store, settings.notify, now, limits=settings.limits)
+    report = act(report, book, sources, store, settings, state, now)
+    notices, untold = tell(report, store, settings.notify, now, rules=book.rules)
+    report = replace(report, notices=notices, notes=(*report.notes, *unheard, *untold))
+    if any(notice.plan for notice in notices):
+        # A question was asked just now: whoever holds the phone may answer at once.
+        answers, _ = hear(store, settings.notify, now, wait=settings.notify.replies.wait, limits=settings.limits)
+        if answers:
+            report = act(report, book, sources, store, settings, state, now)
+            more, untold = tell(report, store, settings.notify, now, rules=book.rules)
+            report = replace(report, notices=(*notices, *more), notes=(*report.notes, *untold))
+    if settings.backups:
+        from watchdog.backups import take_due
+
+        report = replace(report, notes=(*report.notes, *take_due(sources.home, state, settings.keep_backups, now)))
+    return report
+
+
+def dry_run(book: Rulebook, sources: Sources, store: Store | None, settings: Settings, state: Path, now: datetime) -> Report:
+    """The same line stopped before the first write: what is wrong, and the plans with their holds and exact commands."""
+    report = check(book, sources, store, now, book.rules)
+    wrong = [incident for incident in report.incidents if incident.status == "open"]
+    if any(incident.recipe for incident in wrong):
+        from watchdog.acting import propose
+        from watchdog.world import measure_world
+
+        world = measure_world(sources.home, state, settings.limits, _unit(settings))
+        report = replace(report, plans=propose(wrong, book.recipes, store, world, now, report.not_checked))
+    return report
+
+
+def check(book: Rulebook, sources: Sources, store: Store | None, now: datetime, due: Sequence[Rule]) -> Report:
+    """Read the window, evaluate the rules that are due, and say what that changes about the incidents; writes nothing."""
     start = look_back(book, store, now)
     seen, reading = look(due, sources, start, now)
-    changes = fold(known_incidents(store, start), seen.findings, {**seen.not_checked, **_others(book, due)}, seen.unsure, start, now)
+    not_due = {rule.id: "not due" for rule in book.rules if rule not in due}
+    known = known_incidents(store, start)
+    changes = fold(known, seen.findings, {**seen.not_checked, **not_due}, seen.unsure, start, now)
+    changed = {change.incident.id for change in changes}
     return Report(
         start=start,
         now=now,
@@ -36,12 +79,30 @@ def check(book: Rulebook, sources: Sources, store: Store | None, now: datetime, 
         not_checked=seen.not_checked,
         findings=seen.findings,
         changes=changes,
+        kept=tuple(one for one in known if one.status != "resolved" and one.id not in changed),
     )
 
 
-def dry_run(book: Rulebook, sources: Sources, store: Store | None, settings: Settings, state: Path, now: datetime) -> Report:
-    """The same line stopped before the first write."""
-    return check(book, sources, store, now)
+def act(
+    report: Report, book: Rulebook, sources: Sources, store: Store, settings: Settings, state: Path, now: datetime
+) -> Report:
+    """Propose for what is open, ask what needs asking, carry out what was approved. Nothing open: nothing to do."""
+    wrong = all_incidents(store, only_open=True)
+    waiting = store.db.execute("SELECT 1 FROM plans WHERE state IN ('pending', 'approved', 'claimed') LIMIT 1").fetchone()
+    if not waiting and not any(incident.recipe for incident in wrong):
+        return report
+    from watchdog.acting import ask, carry_out_approved, looking, propose
+    from watchdog.world import measure_world
+
+    world = measure_world(sources.home, state, settings.limits, _unit(settings))
+    plans = propose(wrong, book.recipes, store, world, now, report.not_checked)
+    plans = ask(plans, store, world, wrong, book.recipes, now)
+    outcomes = carry_out_approved(store, world, looking(book, sources, store, world))
+    return replace(report, plans=plans, outcomes=(*report.outcomes, *outcomes))
+
+
+def _unit(settings: Settings) -> str:
+    return "" if settings.unit == "auto" else settings.unit
 
 
 def look(rules: Sequence[Rule], sources: Sources, start: datetime | None, now: datetime) -> tuple[Evaluation, Reading]:
@@ -52,8 +113,6 @@ def look(rules: Sequence[Rule], sources: Sources, start: datetime | None, now: d
 
 def record(report: Report, store: Store, rules: Sequence[Rule]) -> Report:
     """Remember what a check decided: all of it or nothing."""
-    from dataclasses import replace
-
     with store.atomic():
         changes = save_changes(store, report.changes)
         finish_check(store, report.now, report.start, report.blind, (rule.id for rule in rules))
@@ -67,10 +126,6 @@ def look_back(book: Rulebook, store: Store | None, now: datetime) -> datetime:
         if incident.status != "resolved":
             start = min(start, incident.first_at - timedelta(seconds=1))
     return max(start, now - LONGEST_LOOK_BACK)
-
-
-def _others(book: Rulebook, due: Sequence[Rule]) -> dict[str, str]:
-    return {rule.id: "not due" for rule in book.rules if rule not in due}
 
 
 def notes(reading: Reading, seen: Evaluation) -> list[str]:

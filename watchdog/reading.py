@@ -88,11 +88,11 @@ def _read(
         from watchdog.sources import gateway
 
         if sources.stated:
-            event, why = gateway.stated(sources.stated, sources.home, now, reading.last_at)
+            process, why = gateway.stated(sources.stated, sources.home, now, reading.last_at)
         else:
-            event, why = gateway.observe(sources.home, sources.logs, reading.last_at, now)
-        if event is not None:
-            yield event
+            process, why = gateway.observe(sources.home, sources.logs, reading.last_at, now)
+        if process is not None:
+            yield process
         else:
             reading.blind["gateway"] = why
     if "databases" in wanted:

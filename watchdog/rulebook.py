@@ -11,7 +11,7 @@ from string import Formatter
 
 from watchdog.detect import KINDS
 from watchdog.errors import ConfigError, Problem
-from watchdog.model import SEVERITIES, Condition, Recipe, Rule
+from watchdog.model import EVERY_CHECK, SEVERITIES, Condition, Recipe, Rule
 from watchdog.text import harmless
 from watchdog.yamlfile import Section, _near, read_documents
 
@@ -136,13 +136,14 @@ def read_rule(section: Section) -> tuple[Rule | None, bool]:
         when=conditions,
         say=section.text("say"),
         where=f"{section.path}:{section.line_of('id')}",
-        every=section.text("every", "15m"),
+        every=section.text("every", EVERY_CHECK),
         confirm=section.number("confirm", 1, least=1, most=10),
         recipe=section.text("recipe", None),
         advice=section.text("advice", ""),
     )
-    for key in ("titles", "says", "advices"):
-        rule = replace(rule, **{key: _translations(section, key)})
+    rule = replace(
+        rule, titles=_translations(section, "titles"), says=_translations(section, "says"), advices=_translations(section, "advices")
+    )
     _check_every(section, rule.every)
     _check_say(section, rule)
     if not rule.recipe and not rule.advice and len(section.problems) == before:
@@ -176,15 +177,12 @@ def read_condition(section: Section) -> Condition | None:
 
 
 def _check_every(section: Section, every: str) -> None:
-    from watchdog.text import duration
+    if every == EVERY_CHECK:
+        return
+    from watchdog.schedule import every_problem
 
-    if len(every.split()) == 5:
-        return  # a cron expression; schedule.py reads it
-    try:
-        if duration(every) < timedelta(minutes=1):
-            section.wrong_at("every", f"'{every}' is shorter than a minute, which cron cannot do")
-    except ValueError:
-        section.wrong_at("every", f"'{harmless(every, 40)}' is neither a duration (15m) nor a cron expression (*/15 * * * *)")
+    if problem := every_problem(every):
+        section.wrong_at("every", problem)
 
 
 def _check_say(section: Section, rule: Rule) -> None:

@@ -16,6 +16,15 @@ COMMANDS = {
     "rules": ("rules", "list, show, lint and test the rules"),
     "incidents": ("incidents", "what was found over time"),
     "incident": ("incidents", "one of them, with its evidence"),
+    "plans": ("plans", "what is proposed, asked, done"),
+    "plan": ("plans", "one plan: its exact steps, and a code to approve it"),
+    "approve": ("plans", "say yes to a plan; it is carried out at once"),
+    "refuse": ("plans", "say no to a plan"),
+    "arm": ("plans", "let the watchdog act again"),
+    "disarm": ("plans", "let it only watch and tell"),
+    "resume": ("plans", "go on with a plan that was cut off"),
+    "abandon": ("plans", "leave a plan that was cut off"),
+    "audit": ("plans", "who did what, when and why"),
 }
 
 EXAMPLES = """\

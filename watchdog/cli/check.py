@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
 
-from watchdog.cli.common import WELL, WRONG, a_duration, a_time, add_common, colours, context, in_zone, print_json
+from watchdog.cli.common import WELL, WRONG, Context, a_duration, a_time, add_common, colours, context, in_zone, print_json
+from watchdog.model import EVERY_CHECK, Report
 
 CHECK = """\
 examples:
@@ -25,7 +28,7 @@ examples:
 """
 
 
-def add_arguments(commands) -> None:  # type: ignore[no-untyped-def]
+def add_arguments(commands: Any) -> None:
     raw = argparse.RawDescriptionHelpFormatter
     check = commands.add_parser("check", help="one pass: what is wrong now", epilog=CHECK, formatter_class=raw,
                                 description="Read the window, evaluate the rules, and say what is wrong and what would help.")
@@ -63,9 +66,7 @@ def run_check(args: argparse.Namespace) -> int:
 
         report = dry_run(ctx.book, ctx.sources(), ctx.look_at_store(), ctx.settings, ctx.state, now)
     else:
-        from watchdog.pipeline import full_check
-
-        report = full_check(ctx, now)
+        report = run_once(ctx, now)
     wrong = any(incident.status == "open" for incident in report.incidents)
     if args.json:
         print_json(as_json(report))
@@ -74,7 +75,31 @@ def run_check(args: argparse.Namespace) -> int:
     return WRONG if wrong else WELL
 
 
-def _worth_telling(report) -> bool:  # type: ignore[no-untyped-def]
+def run_once(ctx: Context, now: datetime) -> Report:
+    """One whole check of this home, alone and within its time limit."""
+    from watchdog.lock import one_at_a_time, time_limit
+    from watchdog.notify import ping
+    from watchdog.pipeline import full_check
+    from watchdog.schedule import due
+    from watchdog.store.incidents import last_runs
+
+    with one_at_a_time(ctx.state, now), ctx.store() as store:
+        ping(ctx.settings.notify, "start")
+        try:
+            with time_limit(ctx.settings.time_limit):
+                # Whoever starts a check wants an answer now; only rules with a slower pace of their own wait for it.
+                slower = [rule for rule in ctx.book.rules if rule.every != EVERY_CHECK]
+                later = set(slower) - set(due(slower, last_runs(store), now, ctx.settings.zone))
+                rules = tuple(rule for rule in ctx.book.rules if rule not in later)
+                report = full_check(ctx.book, ctx.sources(), store, ctx.settings, ctx.state, now, rules)
+        except BaseException:
+            ping(ctx.settings.notify, "fail")
+            raise
+        missed = ping(ctx.settings.notify, "ok")
+    return replace(report, notes=(*report.notes, missed)) if missed else report
+
+
+def _worth_telling(report: Report) -> bool:
     return bool(report.outcomes or report.blind) or any(change.what != "seen" for change in report.changes)
 
 

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -145,7 +145,7 @@ def in_zone(at: datetime, ctx: Context) -> datetime:
     return at.astimezone(UTC)
 
 
-def a_duration(text: str):  # type: ignore[no-untyped-def]
+def a_duration(text: str) -> timedelta:
     from watchdog.text import duration
 
     try:
