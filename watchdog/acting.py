@@ -60,10 +60,12 @@ def ask(plans: Sequence[Plan], store: Store, world: World, incidents: Sequence[I
         rows.note_starts(store, (world.gateway.started_at,))
     if why := must_disarm(incidents, recipes, rows.history(store, now), now):
         approval.disarm(store, why, now)
-        plans = [plan if plan.hold else replace(plan, hold=Hold(f"disarmed: {why}; after a look: hermes-watchdog arm")) for plan in plans]
+        told = Hold(f"disarmed: {why}; after a look: hermes-watchdog arm")
+        plans = [replace(plan, hold=told) if plan.steps else plan for plan in plans]
+    asked = tuple(plan if plan.hold else replace(plan, id=approval.ask(store, plan, now)) for plan in plans)
     # A question stays open while its plan is only waiting for something; it goes when the plan itself is gone.
     approval.withdraw(store, {plan.digest for plan in plans}, now)
-    return tuple(plan if plan.hold else replace(plan, id=approval.ask(store, plan, now)) for plan in plans)
+    return asked
 
 
 def carry_out_approved(store: Store, world: World, look_again: LookAgain) -> tuple[Outcome, ...]:

@@ -128,9 +128,9 @@ def must_disarm(incidents: Sequence[Incident], recipes: Mapping[str, Recipe], hi
         if incident.status != "open" or recipe is None or history.disarmed:
             continue
         key = f"{incident.rule} {incident.key}".strip()
-        mine = {action.plan for action in history.actions
+        mine = {action.plan: action.at for action in history.actions
                 if action.key == key and action.recipe == recipe.id and action.since_armed and action.at > now - DAY}
-        if len(mine) >= recipe.max_per_day:
+        if len(mine) >= recipe.max_per_day and incident.last_seen_at >= max(mine.values()):
             return f"{recipe.id} was carried out {len(mine)} times in 24 hours for {key}, and the fault is back"
     return ""
 

@@ -105,22 +105,11 @@ def _once(refused: Sequence[Plan]) -> list[Plan]:
 
 def _merge(parts: Sequence[Part], case: Case, world: World) -> Plan:
     """Repairs before restarts, the gateway stopped once and started once."""
-    mending = [part for part in parts if part.repairs]
-    looping = any(part.does("stop") and not part.does("start", "restart") and not part.repairs for part in parts)
-    repairs = tuple(dict.fromkeys(replace(step, line=0) for part in mending for step in part.repairs))
-    if mending and (looping or any(part.does("stop", "restart") for part in mending)):
-        steps, used = (STOP, *repairs, START), mending
-    elif mending:  # such as a column: Hermes takes it up while it runs
-        after = RESTART if any(part.does("restart") for part in parts) else START if any(part.does("start") for part in parts) else None
-        steps, used = (*repairs, *((after,) if after else ())), [part for part in parts if part.repairs or after]
-    elif looping:  # starting it once more is what the loop does all the time
-        steps, used = (STOP,), [part for part in parts if not part.does("start", "restart")]
-    else:
-        steps = (RESTART if any(part.does("restart") for part in parts) else START,)
-        used = list(parts)
+    steps, used = _in_order(parts)
     recipes = tuple(dict.fromkeys(part.recipe.id for part in used))
     chosen = [part.recipe for part in used]
-    starts, stays = steps[-1] in (START, RESTART), steps[-1] == STOP
+    verbs = [step.args.do for step in steps if step.kind == "gateway"]
+    starts, stays = bool(verbs) and verbs[-1] != "stop", bool(verbs) and verbs[-1] == "stop"
     undo = tuple(dict.fromkeys(replace(step, line=0) for part in reversed(used) for step in part.rollback if step.kind != "gateway"))
     quiet = tuple(dict.fromkeys(rule for recipe in chosen for rule in (recipe.verify.quiet if recipe.verify else ())))
     within = max(recipe.verify.within for recipe in chosen if recipe.verify)
@@ -148,6 +137,24 @@ def _merge(parts: Sequence[Part], case: Case, world: World) -> Plan:
         parts=tuple((part.recipe.id, name_of(part.incident), _place(part, steps)) for part in used),
     )
     return replace(plan, digest=digest_of(plan))
+
+
+def _in_order(parts: Sequence[Part]) -> tuple[tuple[Step, ...], Sequence[Part]]:
+    """The steps of the whole case, and the parts that they serve."""
+    plain = {tuple(replace(step, line=0) for step in part.steps) for part in parts}
+    if len(plain) == 1:
+        return plain.pop(), parts  # one cure: exactly as its recipe says
+    mending = [part for part in parts if part.repairs]
+    looping = any(part.does("stop") and not part.does("start", "restart") and not part.repairs for part in parts)
+    repairs = tuple(dict.fromkeys(replace(step, line=0) for part in mending for step in part.repairs))
+    if mending and (looping or any(part.does("stop") for part in mending)):
+        return (STOP, *repairs, START), mending
+    after = RESTART if any(part.does("restart") for part in parts) else START if any(part.does("start") for part in parts) else None
+    if mending:  # such as a column: Hermes takes it up while it runs
+        return (*repairs, *((after,) if after else ())), [part for part in parts if part.repairs or after]
+    if looping:  # starting it once more is what the loop does all the time
+        return (STOP,), [part for part in parts if not part.does("start", "restart")]
+    return (RESTART if after == RESTART else START,), parts
 
 
 def _place(part: Part, steps: Sequence[Step]) -> int:

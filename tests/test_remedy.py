@@ -1,0 +1,442 @@
+"""Carrying out: exactly the approved steps, once, verified, undone when they did not help, and never unrecorded."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import sqlite3
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from machines import BROKEN, DEAD, LACKING, LOOP, START, STUCK, SYSTEMCTL, Machine
+
+from watchdog import approval, interrupted, remedy
+from watchdog.acting import ask, carry_out_approved, propose
+from watchdog.actions import heal_database, set_aside
+from watchdog.actions.command import Args as CommandArgs
+from watchdog.actions.common import failed, ok
+from watchdog.approval import COMMAND_LINE, answer, new_code
+from watchdog.model import Step, Verify
+from watchdog.plan import digest_of
+from watchdog.remedy import carry_out
+from watchdog.running import Ran
+from watchdog.store import Store
+from watchdog.store import plans as rows
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store.open(tmp_path / "state" / "watchdog.db") as one:
+        yield one
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return Machine(tmp_path, wrong=[STUCK], cured_by=Machine.restarted)
+
+
+def approved(store, machine):
+    """Propose, ask, and have ann say yes."""
+    world = machine.world()
+    plan = ask(propose(machine.wrong, machine.recipes, store, world, machine.now), store, world, machine.wrong, machine.recipes,
+               machine.now)[0]
+    assert plan.hold is None, plan.hold
+    assert answer(store, new_code(store, plan.id, COMMAND_LINE, machine.now), True, "ann", COMMAND_LINE, machine.now).ok
+    return plan
+
+
+def go(store, machine, plan):
+    return carry_out(plan.id, store, machine.world(), machine.look_again)
+
+
+def disarmed(store, machine):
+    return rows.history(store, machine.now).disarmed
+
+
+def test_an_approved_restart_is_done_once_and_verified(store, machine):
+    plan = approved(store, machine)
+    outcomes = go(store, machine, plan)
+    assert machine.verbs() == ["restart"]
+    assert [one.ok for one in outcomes] == [True, True, True]
+    assert outcomes[1].says == "its rules are quiet; process 801 lives"
+    assert rows.get(store, plan.id).state == "done" and disarmed(store, machine) is None
+    again = go(store, machine, plan)
+    assert machine.verbs() == ["restart"] and "is done, not approved" in again[0].says
+
+
+@pytest.mark.parametrize("state", ["pending", "refused", "expired", "superseded", "lapsed", "claimed", "interrupted", "done", "failed"])
+def test_nothing_but_an_approved_plan_is_carried_out(store, machine, state):
+    plan = approved(store, machine)
+    store.db.execute("UPDATE plans SET state = ?", (state,))
+    assert not go(store, machine, plan)[-1].ok and machine.ran == []
+
+
+def test_an_approval_written_by_hand_into_the_store_without_its_digest_is_no_approval(store, machine):
+    plan = approved(store, machine)
+    store.db.execute("UPDATE plans SET answered_digest = NULL")
+    assert "changed since it was approved" in go(store, machine, plan)[-1].says and machine.ran == []
+
+
+def test_an_edited_plan_with_a_fitting_digest_is_still_not_what_the_recipes_say(store, machine):
+    """Even someone who can write the store cannot make the watchdog run what no recipe file holds."""
+    plan = approved(store, machine)
+    evil = replace(rows.get(store, plan.id).plan, steps=(Step("command", CommandArgs(("/bin/evil",), timedelta(seconds=5))),), words=("harmless",))
+    evil = replace(evil, digest=digest_of(evil))
+    store.db.execute("UPDATE plans SET content = ?, digest = ?, answered_digest = ?", (rows._content(evil), evil.digest, evil.digest))
+    outcome = go(store, machine, plan)[-1]
+    assert "the situation changed" in outcome.says and machine.ran == []
+
+
+def test_a_recipe_that_changed_after_the_question_is_a_new_question(store, machine):
+    plan = approved(store, machine)
+    changed = replace(machine.recipes["restart-gateway"], verify=Verify(("session-stuck",), True, timedelta(minutes=9)))
+    machine.recipes = {**machine.recipes, "restart-gateway": changed}
+    assert "the situation changed" in go(store, machine, plan)[-1].says and machine.ran == []
+
+
+def test_while_disarmed_nothing_is_done_even_with_an_approval(store, machine):
+    plan = approved(store, machine)
+    approval.disarm(store, "a person said so", machine.now, "ann")
+    assert "disarmed" in go(store, machine, plan)[-1].says and machine.ran == []
+    assert rows.get(store, plan.id).state == "approved"
+
+
+def test_when_it_is_not_better_the_watchdog_disarms_itself_and_says_why(store, machine):
+    machine.wrong, machine.cured_by, machine.alive = [DEAD], None, False
+    plan = approved(store, machine)
+    outcomes = go(store, machine, plan)
+    assert not outcomes[-1].ok and "not better within 3 minutes: still there: gateway-down gateway" in outcomes[-1].says
+    assert "did not help" in disarmed(store, machine).why
+    (held,) = propose(machine.wrong, machine.recipes, store, machine.world(), machine.now)
+    assert held.hold.final and "did not help" in held.hold.reason
+
+
+def test_blind_is_not_quiet(store, machine):
+    plan = approved(store, machine)
+    machine.not_checked = {"session-stuck": "gateway.log: permission denied"}
+    outcomes = go(store, machine, plan)
+    assert not outcomes[-1].ok and "session-stuck could not be checked: gateway.log: permission denied" in outcomes[-1].says
+
+
+def test_a_gateway_that_dies_right_after_its_start_is_not_well(store, machine):
+    machine.lives_after_start = False
+    plan = approved(store, machine)
+    outcomes = go(store, machine, plan)
+    assert "no new gateway process within 1 minute" in outcomes[0].says
+    assert "THE GATEWAY IS NOT RUNNING; to start the gateway" in outcomes[-1].says
+    assert f"{SYSTEMCTL} start hermes-gateway.service" in outcomes[-1].says
+
+
+def test_turns_are_waited_for_but_not_for_ever(store, machine):
+    machine.turns = 1
+    plan = approved(store, machine)
+    before = machine.now
+    outcomes = go(store, machine, plan)
+    assert "1 turn(s) were still in progress after 2 minutes" in outcomes[0].says
+    assert machine.now - before >= timedelta(minutes=2)
+
+
+@pytest.fixture
+def doctor(monkeypatch):
+    """The database doctor, on paper: what it was asked to do, and whether it can."""
+    asked, can = [], {"heal": True}
+
+    def run(args, world):
+        asked.append(("undo " if args.undo else "heal ") + args.database)
+        return (ok if args.undo or can["heal"] else failed)(asked[-1], "as told")
+
+    monkeypatch.setattr(heal_database, "run", run)
+    return asked, can
+
+
+def test_a_broken_database_is_healed_while_the_gateway_is_stopped(store, machine, doctor):
+    machine.wrong = [BROKEN, LOOP]
+    plan = approved(store, machine)
+    assert all(one.ok for one in go(store, machine, plan))
+    assert machine.verbs() == ["stop", "start"] and doctor[0] == ["heal state.db"]
+
+
+def test_when_healing_fails_the_gateway_is_started_again_and_nothing_older_is_undone(store, machine, doctor):
+    machine.wrong, doctor[1]["heal"] = [BROKEN], False
+    outcomes = go(store, machine, approved(store, machine))
+    assert machine.verbs() == ["stop", "start"] and doctor[0] == ["heal state.db"]
+    assert not outcomes[-1].ok and machine.alive
+    machine.now += timedelta(hours=7)
+    approval.arm(store, "ann", machine.now)
+    machine.cured_by = None
+    made = propose(machine.wrong, machine.recipes, store, machine.world(), machine.now)
+    assert made[0].recipes == ("set-aside-database",)
+
+
+def test_when_the_healed_database_is_not_better_it_is_put_back(store, machine, doctor):
+    machine.wrong, machine.cured_by = [BROKEN], None
+    outcomes = go(store, machine, approved(store, machine))
+    assert doctor[0] == ["heal state.db", "undo state.db"]
+    assert machine.verbs() == ["stop", "start", "stop", "start"] and machine.alive
+    assert not outcomes[-1].ok and disarmed(store, machine)
+
+
+def test_the_unit_vanishing_between_two_steps_is_told_loudly(store, machine, doctor):
+    machine.wrong, machine.codes = [BROKEN], {"start": 5}
+    outcomes = go(store, machine, approved(store, machine))
+    assert "exit code 5 from: /usr/bin/systemctl start hermes-gateway.service" in outcomes[2].says
+    assert "THE GATEWAY IS NOT RUNNING" in outcomes[-1].says and disarmed(store, machine)
+    assert doctor[0] == ["heal state.db", "undo state.db"]
+
+
+def test_a_failure_of_one_cure_is_not_held_against_the_other(store, machine, doctor, monkeypatch):
+    machine.wrong, doctor[1]["heal"] = [BROKEN, LACKING], False
+    go(store, machine, approved(store, machine))
+    states = {(one.recipe, one.state) for one in rows.history(store, machine.now).actions}
+    assert states == {("heal-database", "failed"), ("add-missing-columns", "undone")}
+
+
+def test_a_crash_loop_is_stopped_and_stays_stopped(store, machine):
+    machine.wrong, machine.cured_by = [LOOP], lambda one: not one.alive
+    outcomes = go(store, machine, approved(store, machine))
+    assert machine.verbs() == ["stop"] and outcomes[-1].ok and outcomes[1].says == "its rules are quiet; the gateway is stopped"
+
+
+def test_a_step_that_raises_is_a_failed_step(store, machine, monkeypatch):
+    def boom(*_, **__):
+        raise RuntimeError("surprise\x1b[31m")
+
+    plan = approved(store, machine)
+    machine.run = boom
+    outcomes = go(store, machine, plan)
+    assert outcomes[0].says == "RuntimeError: surprise" and rows.get(store, plan.id).state == "failed"
+
+
+class FullDisk(sqlite3.Connection):
+    """A connection whose writes fail from a certain statement on."""
+
+    full = ""
+
+    def execute(self, sql, *args):
+        if FullDisk.full and FullDisk.full in sql:
+            raise sqlite3.OperationalError("database or disk is full")
+        return super().execute(sql, *args)
+
+
+@pytest.fixture
+def full_disk(monkeypatch):
+    real = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *args, **more: real(*args, factory=FullDisk, **more))
+    yield FullDisk
+    FullDisk.full = ""
+
+
+@pytest.mark.parametrize("statement", ["UPDATE plans SET state = ?, claimed_at", "INSERT INTO audit", "INSERT INTO actions", "INSERT INTO steps_done"])
+def test_with_a_full_disk_nothing_is_started(full_disk, tmp_path, machine, statement):
+    with Store.open(tmp_path / "state" / "full.db") as store:
+        plan = approved(store, machine)
+        FullDisk.full = statement
+        outcomes = go(store, machine, plan)
+        assert machine.ran == [] and not outcomes[-1].ok and "disk is full" in " ".join(one.says for one in outcomes)
+
+
+def test_a_disk_that_fills_up_after_the_stop_does_not_leave_the_gateway_stopped(full_disk, tmp_path, machine, doctor):
+    machine.wrong = [BROKEN]
+    with Store.open(tmp_path / "state" / "full.db") as store:
+        plan = approved(store, machine)
+        real = machine.run
+
+        def run(argv, timeout, env=None):
+            if argv[1] == "stop":
+                FullDisk.full = "steps_done"
+            return real(argv, timeout, env)
+
+        machine.run = run
+        outcomes = go(store, machine, plan)
+    assert machine.alive and machine.verbs() == ["stop", "start"] and doctor[0] == []
+    assert not outcomes[-1].ok and "cannot be recorded" in outcomes[0].says
+
+
+# dying in the middle
+
+def _die_at(folder: str, point: str, times: int, broken: bool) -> None:
+    """In a process of its own: carry out plan 1 and die, by SIGKILL, at a certain point."""
+    machine = _machine(Path(folder), broken)
+    seen = [0]
+
+    def at_point(name: str) -> None:
+        if name == point:
+            seen[0] += 1
+            if seen[0] == times:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    remedy.at_point = at_point
+    heal_database.run = lambda args, world: (world.run(("doctor", "undo" if args.undo else "heal"), 1), ok("heal", "healed"))[1]
+    with Store.open(Path(folder) / "state" / "watchdog.db") as store:
+        carry_out(1, store, machine.world(), machine.look_again)
+    os._exit(0)
+
+
+def _machine(folder: Path, broken: bool) -> Machine:
+    """A machine whose gateway and history outlive its watchdog: they are in files."""
+    machine = Machine(folder, wrong=[BROKEN if broken else STUCK], cured_by=Machine.restarted)
+    log, real = folder / "ran", machine.run
+
+    def run(argv, timeout, env=None):
+        with log.open("a") as file:
+            file.write(json.dumps(argv) + "\n")
+        return real(argv, timeout, env)
+
+    machine.run = run
+    if log.exists():
+        for line in log.read_text().splitlines():
+            real(json.loads(line), 1)
+    return machine
+
+
+def _died_at(folder: Path, point: str, times: int, broken: bool) -> bool:
+    child = multiprocessing.get_context("fork").Process(target=_die_at, args=(str(folder), point, times, broken))
+    child.start()
+    child.join(30)
+    assert child.exitcode in (0, -signal.SIGKILL)
+    return child.exitcode == -signal.SIGKILL
+
+
+DEATHS = [("checked", 1), ("claimed", 1), ("looked", 1), ("begun", 1), ("step begun", 1), ("step done", 1), ("step begun", 2), ("step done", 2),
+          ("step begun", 3), ("step done", 3), ("verified", 1), ("recorded", 1)]
+
+
+@pytest.mark.parametrize(("point", "times"), DEATHS, ids=[f"{point} {times}" for point, times in DEATHS])
+def test_killed_at_any_point_no_step_is_done_twice_and_a_stopped_gateway_is_told_of(tmp_path, monkeypatch, point, times):
+    assert {name for name, _ in DEATHS} | {"rolled back"} == set(remedy.POINTS)
+    before = _machine(tmp_path, True)
+    with Store.open(tmp_path / "state" / "watchdog.db") as store:
+        approved(store, before)
+    assert _died_at(tmp_path, point, times, True)
+    done = (tmp_path / "ran").read_text().splitlines() if (tmp_path / "ran").exists() else []
+    monkeypatch.setattr(heal_database, "run",
+                        lambda args, world: (world.run(("doctor", "undo" if args.undo else "heal"), 1), ok("heal", "healed"))[1])
+    after = _machine(tmp_path, True)
+    with Store.open(tmp_path / "state" / "watchdog.db") as store:
+        if point == "checked":  # nothing had happened yet: it is carried out now, once
+            assert carry_out_approved(store, after.world(), after.look_again)[-1].ok
+            return
+        if point == "recorded":
+            assert rows.get(store, 1).state == "done" and carry_out_approved(store, after.world(), after.look_again) == ()
+            return
+        told = carry_out_approved(store, after.world(), after.look_again)
+        assert len(told) == 1 and "was cut off" in told[0].says and "resume 1" in told[0].says
+        if not after.alive:
+            assert "THE GATEWAY IS NOT RUNNING" in told[0].says
+        assert carry_out_approved(store, after.world(), after.look_again) == ()  # told once
+        assert (tmp_path / "ran").read_text().splitlines() == done if done else not (tmp_path / "ran").exists()
+        (held, *_) = propose([STUCK], after.recipes, store, after.world(), after.now)
+        assert "plan 1 was begun and not finished" in held.hold.reason
+        outcomes = interrupted.resume(1, store, after.world(), after.look_again, "ann")
+        assert outcomes[-1].ok, outcomes
+        assert rows.get(store, 1).state == "done" and after.alive
+    words = [json.loads(line) for line in (tmp_path / "ran").read_text().splitlines()]
+    finished = [" ".join(argv[-2:]) for argv in words]
+    if point == "step done":
+        assert len(finished) == len(set(finished)) == 3  # what was finished is not done again
+    else:
+        assert len(set(finished)) == 3 and len(finished) <= 4  # at most the step that was cut off, by a person's choice
+
+
+def test_killed_while_rolling_back_it_is_told_and_not_resumed(tmp_path):
+    before = _machine(tmp_path, False)
+    before.cured_by = None
+    with Store.open(tmp_path / "state" / "watchdog.db") as store:
+        approved(store, before)
+        rows.move(store, 1, ("approved",), "claimed")
+        rows.begin_step(store, 1, "steps", 0, START)
+        rows.end_step(store, 1, "steps", 0, failed("restart", "no"), START)
+        told = interrupted.find_interrupted(store, before.world())
+        assert "after step 1 of 1" in told[0].says
+        outcomes = interrupted.resume(1, store, before.world(), before.look_again, "ann")
+        assert "a step had failed before" in outcomes[0].says
+        assert "abandoned by ann" in interrupted.abandon(1, store, before.world(), "ann").says
+        assert rows.get(store, 1).state == "abandoned"
+
+
+def test_a_command_that_was_cut_off_is_not_begun_again(store, machine):
+    command = Step("command", CommandArgs(("/bin/true",), timedelta(seconds=5)))
+    recipe = replace(machine.recipes["restart-gateway"], steps=(command, *machine.recipes["restart-gateway"].steps))
+    machine.recipes = {**machine.recipes, "restart-gateway": recipe}
+    plan = approved(store, machine)
+    rows.move(store, plan.id, ("approved",), "claimed")
+    rows.begin_step(store, plan.id, "steps", 0, START)
+    outcomes = interrupted.resume(plan.id, store, machine.world(), machine.look_again, "ann")
+    assert "may have run half way and is not begun twice" in outcomes[0].says and machine.ran == []
+
+
+def _race(folder: str, code: str, start, ran) -> None:
+    machine = Machine(Path(folder), wrong=[STUCK], cured_by=Machine.restarted)
+    real = machine.run
+
+    def run(argv, timeout, env=None):
+        with (Path(folder) / "ran").open("a") as file:
+            file.write("once\n")
+        return real(argv, timeout, env)
+
+    machine.run = run
+    with Store.open(Path(folder) / "state" / "watchdog.db") as store:
+        start.wait()
+        told = answer(store, code, True, "ann", COMMAND_LINE, machine.now)
+        outcomes = carry_out(1, store, machine.world(), machine.look_again)
+        if told.ok:
+            ran.put("approved")
+        if outcomes[-1].ok:
+            ran.put("carried out")
+    ran.close()
+    ran.join_thread()
+    os._exit(0)
+
+
+def test_fifty_processes_racing_to_approve_and_carry_out_are_one_execution(tmp_path):
+    machine = Machine(tmp_path, wrong=[STUCK])
+    with Store.open(tmp_path / "state" / "watchdog.db") as store:
+        world = machine.world()
+        plan = ask(propose(machine.wrong, machine.recipes, store, world, START), store, world, machine.wrong, machine.recipes, START)[0]
+        codes = [new_code(store, plan.id, COMMAND_LINE, START) for _ in range(5)]
+    fork = multiprocessing.get_context("fork")
+    start, ran = fork.Event(), fork.Queue()
+    children = [fork.Process(target=_race, args=(str(tmp_path), codes[number % 5], start, ran)) for number in range(50)]
+    for child in children:
+        child.start()
+    start.set()
+    for child in children:
+        child.join(60)
+    assert all(child.exitcode == 0 for child in children)
+    results = sorted(ran.get(timeout=1) for _ in range(2))
+    assert results == ["approved", "carried out"] and ran.empty()
+    assert (tmp_path / "ran").read_text() == "once\n"
+
+
+def test_set_aside_moves_the_sidecars_too_and_can_be_undone(tmp_path):
+    for suffix in ("", "-wal", "-shm"):
+        (tmp_path / f"state.db{suffix}").write_bytes(b"old" + suffix.encode())
+    world = Machine(tmp_path).world()
+    assert set_aside.run(set_aside.Args("state.db"), world).ok
+    assert not list(tmp_path.glob("state.db")) and len(list(tmp_path.glob("state.db.set-aside-*"))) == 3
+    (tmp_path / "state.db").write_bytes(b"new")
+    later = replace(world, clock=lambda: START + timedelta(hours=1))
+    assert set_aside.run(set_aside.Args("state.db", undo=True), later).ok
+    assert (tmp_path / "state.db").read_bytes() == b"old" and (tmp_path / "state.db-wal").read_bytes() == b"old-wal"
+    assert [one.read_bytes() for one in tmp_path.glob("state.db.set-aside-*")] == [b"new"]  # nothing is ever lost
+
+
+def test_a_database_that_a_process_has_open_is_not_set_aside(tmp_path):
+    path = tmp_path / "state.db"
+    path.write_bytes(b"x")
+    with path.open("rb"):
+        outcome = set_aside.run(set_aside.Args("state.db"), Machine(tmp_path).world())
+    assert not outcome.ok and f"still open in process {os.getpid()}; file untouched" in outcome.says and path.exists()
+
+
+def test_a_command_runs_through_the_world_with_its_time_limit(tmp_path):
+    from watchdog.actions import command
+
+    calls = []
+    world = replace(Machine(tmp_path).world(), run=lambda argv, timeout, env=None: (calls.append((argv, timeout)), Ran(0, "token=abcdefgh"))[1])
+    outcome = command.run(CommandArgs(("/bin/x", "a b"), timedelta(seconds=9)), world)
+    assert calls == [(("/bin/x", "a b"), 9.0)] and outcome.output == "token=[secret]"
