@@ -32,9 +32,9 @@ class TooLong(WatchdogError):
 
 
 @contextmanager
-def one_at_a_time(state: Path, now: datetime, what: str = "check") -> Iterator[None]:
+def one_at_a_time(state: Path, now: datetime, what: str = "check", name: str = NAME) -> Iterator[None]:
     """Hold the lock of this home, or say who does. The kernel lets go of it however this process ends."""
-    path = state / NAME
+    path = state / name
     try:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

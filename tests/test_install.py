@@ -1,0 +1,259 @@
+"""Entries for cron and systemd: right for cron's poor surroundings, put in once, taken away exactly."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from watchdog.errors import WatchdogError
+from watchdog.install import (
+    DAEMON,
+    TIMER,
+    Entry,
+    ask,
+    calendar,
+    cron_entry,
+    cron_fields,
+    interpreter,
+    profiles,
+    read_crontab,
+    remove_units,
+    unit_files,
+    unit_name,
+    with_entry,
+    without_entry,
+    write_crontab,
+    write_units,
+)
+
+HOME = Path("/home/me/.hermes")
+ENTRY = Entry(HOME, "/opt/venv/bin/python")
+
+
+@pytest.mark.parametrize(
+    ("every", "fields"),
+    [
+        ("15m", "*/15 * * * *"),
+        ("1m", "* * * * *"),
+        ("1h", "0 * * * *"),
+        ("60m", "0 * * * *"),
+        ("8h", "0 */8 * * *"),
+        ("1d", "0 0 * * *"),
+        ("0 8,14,22 * * *", "0 8,14,22 * * *"),
+    ],
+)
+def test_a_pace_becomes_five_fields(every: str, fields: str) -> None:
+    assert cron_fields(every) == fields
+
+
+@pytest.mark.parametrize(
+    ("every", "says"),
+    [
+        ("7m", "--every: cron cannot do '7m' evenly; write 5m, 10m, 15m, 30m, 1h or a cron expression in quotes"),
+        ("90s", "--every: cron cannot do '90s' evenly"),
+        ("10s", "--every: '10s' is shorter than a minute, which cron cannot do"),
+        ("soon", "--every: 'soon' is neither a duration"),
+        ("99 * * * *", "--every: '99 * * * *' is not a cron expression: minute: '99'"),
+    ],
+)
+def test_a_pace_that_cron_cannot_keep_is_refused_with_what_to_write(every: str, says: str) -> None:
+    with pytest.raises(WatchdogError) as told:
+        cron_fields(every)
+    assert str(told.value).startswith(says)
+
+
+def test_the_cron_line_says_all_that_cron_does_not_know() -> None:
+    begin, line, end = cron_entry(ENTRY).splitlines()
+    assert begin == "# >>> hermes-watchdog /home/me/.hermes >>>" and end == "# <<< hermes-watchdog /home/me/.hermes <<<"
+    assert line == (
+        "*/15 * * * * PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 "
+        "/opt/venv/bin/python -P -m watchdog check --quiet --home /home/me/.hermes"
+    )
+
+
+@pytest.mark.parametrize("name", ["with space", "50%", "quote'd", 'dou"ble', "$HOME", "back\\slash", "中文"])
+def test_odd_names_of_homes_reach_the_program_unchanged_through_cron_and_its_shell(name: str, tmp_path: Path) -> None:
+    home = tmp_path / name
+    line = cron_entry(Entry(home, sys.executable)).splitlines()[1]
+    command = line.split(" ", 5)[5].replace(r"\%", "%")  # as cron hands it to the shell
+    printed = command.replace("-P -m watchdog", "-c 'import sys; print(sys.argv[-1])'")
+    told = subprocess.run(["sh", "-c", printed], capture_output=True, text=True, timeout=20, encoding="utf-8")
+    assert told.stdout == f"{home}\n"
+    assert "%" not in line.replace(r"\%", "")
+
+
+def test_a_home_with_a_newline_is_refused() -> None:
+    with pytest.raises(WatchdogError, match="control character"):
+        cron_entry(Entry(Path("/tmp/a\n* * * * * rm -rf /"), "/usr/bin/python3"))
+
+
+OTHERS = "MAILTO=me\n# mine\n0 4 * * * /usr/bin/backup\n"
+
+
+def test_an_entry_is_put_in_once_replaced_in_place_and_taken_away_exactly() -> None:
+    first = with_entry(OTHERS, HOME, cron_entry(ENTRY))
+    assert first == OTHERS + cron_entry(ENTRY)
+    assert with_entry(first, HOME, cron_entry(ENTRY)) == first
+    more = first + "5 5 * * * /usr/bin/later\n"
+    hourly = cron_entry(Entry(HOME, "/opt/venv/bin/python", every="1h"))
+    assert with_entry(more, HOME, hourly) == OTHERS + hourly + "5 5 * * * /usr/bin/later\n"
+    assert without_entry(more, HOME) == (OTHERS + "5 5 * * * /usr/bin/later\n", cron_entry(ENTRY))
+    assert without_entry(OTHERS, HOME) == (OTHERS, "")
+
+
+def test_each_home_has_its_own_entry() -> None:
+    other = Path("/home/me/.hermes/profiles/work")
+    both = with_entry(with_entry("", HOME, cron_entry(ENTRY)), other, cron_entry(Entry(other, "/opt/venv/bin/python")))
+    left, gone = without_entry(both, HOME)
+    assert left == cron_entry(Entry(other, "/opt/venv/bin/python")) and gone == cron_entry(ENTRY)
+    assert unit_name(HOME) != unit_name(other)
+
+
+def test_a_crontab_without_a_last_newline_keeps_its_last_line() -> None:
+    assert with_entry("0 4 * * * x", HOME, "E\n") == "0 4 * * * x\nE\n"
+
+
+def test_an_entry_whose_end_was_edited_away_is_not_guessed_at() -> None:
+    broken = OTHERS + "\n".join(cron_entry(ENTRY).splitlines()[:2]) + "\n0 9 * * * precious\n"
+    with pytest.raises(WatchdogError, match=r"crontab line 4: the entry of /home/me/.hermes begins here but its end line"):
+        without_entry(broken, HOME)
+
+
+@pytest.mark.parametrize(
+    ("every", "expected"),
+    [
+        ("15m", "*-*-* *:0/15:00"),
+        ("1h", "*-*-* *:0:00"),
+        ("8h", "*-*-* 0/8:0:00"),
+        ("0 8,14,22 * * *", "*-*-* 8,14,22:0:00"),
+        ("*/10 8-18 * * *", "*-*-* 8..18:0/10:00"),
+    ],
+)
+def test_a_pace_becomes_a_calendar_that_systemd_accepts(every: str, expected: str) -> None:
+    assert calendar(every) == expected
+    if tool := shutil.which("systemd-analyze"):
+        assert subprocess.run([tool, "calendar", expected], capture_output=True, timeout=20).returncode == 0
+
+
+def test_weekdays_in_a_systemd_timer_are_refused_with_what_to_write() -> None:
+    with pytest.raises(WatchdogError, match="a systemd timer takes a duration or a daily cron expression"):
+        calendar("0 8 * * 1")
+
+
+@pytest.mark.parametrize("kind", [TIMER, DAEMON])
+@pytest.mark.parametrize("name", ["plain", "with space", '50% "q" $x 中'])
+def test_systemd_finds_no_fault_in_the_units(kind: str, name: str, tmp_path: Path) -> None:
+    files = unit_files(Entry(tmp_path / name, sys.executable), kind)
+    for file in files:
+        (tmp_path / file.name).write_text(file.text)
+    if not (tool := shutil.which("systemd-analyze")):
+        pytest.skip("no systemd-analyze here")
+    told = subprocess.run(
+        [tool, "verify", "--man=no", *(str(tmp_path / file.name) for file in files)], capture_output=True, text=True, timeout=30
+    )
+    mine = [line for line in told.stderr.splitlines() if "hermes-watchdog" in line]
+    assert mine == [] and told.returncode == 0, told.stderr
+
+
+def test_the_daemon_unit_gives_a_repair_the_time_to_finish() -> None:
+    (unit,) = unit_files(ENTRY, DAEMON)
+    assert "Type=notify\n" in unit.text and "WatchdogSec=120\n" in unit.text
+    assert "TimeoutStopSec=630\n" in unit.text and "KillMode=process\n" in unit.text
+    assert "WantedBy=default.target" in unit.text
+    assert "WantedBy=multi-user.target" in unit_files(Entry(HOME, "/usr/bin/python3", root=True), DAEMON)[0].text
+
+
+class Machine:
+    """A crontab command and a systemctl that remember what they were asked."""
+
+    def __init__(self, crontab: str | None = None):
+        self.crontab, self.asked, self.fails = crontab, [], {}  # type: ignore[var-annotated]
+
+    def __call__(self, words: Sequence[str], text: str | None = None) -> subprocess.CompletedProcess[str]:
+        self.asked.append(" ".join(words))
+        for start, says in self.fails.items():
+            if " ".join(words).startswith(start):
+                return subprocess.CompletedProcess(words, 1, "", says)
+        if words[0] == "crontab":
+            if words[1] == "-l":
+                if self.crontab is None:
+                    return subprocess.CompletedProcess(words, 1, "", "no crontab for me\n")
+                return subprocess.CompletedProcess(words, 0, self.crontab, "")
+            self.crontab = text if words[1] == "-" else None
+        return subprocess.CompletedProcess(words, 0, "", "")
+
+
+def test_a_user_without_a_crontab_gets_one_and_loses_it_again() -> None:
+    machine = Machine()
+    assert read_crontab(machine) == ""
+    write_crontab(cron_entry(ENTRY), machine)
+    assert machine.crontab == cron_entry(ENTRY)
+    write_crontab(without_entry(machine.crontab, HOME)[0], machine)
+    assert machine.crontab is None
+
+
+def test_a_user_who_may_not_use_cron_is_told() -> None:
+    machine = Machine()
+    machine.fails["crontab -l"] = "You (me) are not allowed to use this program (crontab)\n"
+    with pytest.raises(WatchdogError, match=r"not allowed to use this program .*may this user use cron"):
+        read_crontab(machine)
+
+
+def test_no_crontab_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(WatchdogError) as told:
+        ask(["crontab", "-l"])
+    assert str(told.value) == (
+        f"there is no 'crontab' command on this machine (PATH is {tmp_path}); "
+        "install cron (Debian: apt install cron) or use --systemd-timer"
+    )
+
+
+def test_units_are_written_enabled_and_removed_and_strangers_left_alone(tmp_path: Path) -> None:
+    machine, files = Machine(), unit_files(ENTRY, TIMER)
+    write_units(files, tmp_path, False, machine)
+    assert machine.asked == ["systemctl --user daemon-reload", f"systemctl --user enable --now {unit_name(HOME)}.timer"]
+    (tmp_path / "hermes-gateway.service").write_text("[Unit]\n")
+    gone = remove_units(HOME, tmp_path, False, machine)
+    assert sorted(path.name for path in gone) == [f"{unit_name(HOME)}.service", f"{unit_name(HOME)}.timer"]
+    assert [path.name for path in tmp_path.iterdir()] == ["hermes-gateway.service"]
+    assert remove_units(HOME, tmp_path, False, machine) == []
+
+
+def test_a_unit_of_that_name_which_is_not_ours_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / f"{unit_name(HOME)}.service").write_text("[Unit]\nDescription=somebody's\n")
+    with pytest.raises(WatchdogError, match="was not made by 'hermes-watchdog install'; move it away first"):
+        write_units(unit_files(ENTRY, DAEMON), tmp_path, False, Machine())
+    assert remove_units(HOME, tmp_path, False, Machine()) == []
+
+
+def test_a_systemctl_that_refuses_is_quoted_with_the_way_out(tmp_path: Path) -> None:
+    machine = Machine()
+    machine.fails["systemctl --user daemon-reload"] = "Failed to connect to bus: No medium found"
+    with pytest.raises(WatchdogError, match=r"No medium found; a user without a session needs once: sudo loginctl enable-linger"):
+        write_units(unit_files(ENTRY, DAEMON), tmp_path, False, machine)
+
+
+def test_the_interpreter_is_absolute_and_no_shim(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert interpreter().startswith("/") and "/shims/" not in interpreter()
+    monkeypatch.setattr(sys, "executable", "/home/me/.pyenv/shims/python3")
+    assert "/shims/" not in interpreter() and Path(interpreter()).exists()
+
+
+def test_profiles_are_homes_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "profiles" / "work" / "logs").mkdir(parents=True)
+    (tmp_path / "profiles" / "empty").mkdir()
+    assert profiles(tmp_path) == [tmp_path, tmp_path / "profiles" / "work"]
+    assert profiles(tmp_path / "nowhere") == [tmp_path / "nowhere"]
+
+
+def test_the_example_crontab_has_the_two_paces_and_the_line_that_install_writes() -> None:
+    text = (Path(__file__).parent.parent / "crontab.example").read_text()
+    python, home = "/home/me/hermes-watchdog/.venv/bin/python", Path("/home/me/.hermes")
+    assert cron_entry(Entry(home, python)).splitlines()[1] in text
+    assert "# " + cron_entry(Entry(home, python, every="0 8,14,22 * * *")).splitlines()[1] in text

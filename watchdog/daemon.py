@@ -1,0 +1,307 @@
+"""`hermes-watchdog run`: the same check on APScheduler's clock, until stopped.
+
+Everything happens in the main thread (APScheduler's jobs too), so that a signal can end a check and two checks cannot
+meet. Beside it there is one thread that tells systemd that we live, and one that insists when a stop takes too long.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from apscheduler.executors.debug import DebugExecutor
+from apscheduler.schedulers.base import STATE_STOPPED
+from apscheduler.schedulers.blocking import BlockingScheduler
+
+from watchdog.errors import ConfigError, WatchdogError
+from watchdog.lock import Busy, one_at_a_time, repairing
+from watchdog.schedule import due, next_due, trigger
+from watchdog.sdnotify import notify, watchdog_seconds
+from watchdog.store.incidents import last_runs
+from watchdog.text import clock as shown
+
+if TYPE_CHECKING:
+    from watchdog.cli.common import Context
+    from watchdog.model import Report
+
+HEARTBEAT = 10.0  # seconds between two looks at files, clock and stop; a host that slept is noticed within it
+AGAIN = timedelta(seconds=30)  # after another process held the lock
+JUMP = timedelta(seconds=60)  # a clock that went back by more is set anew
+GRACE = 10.0  # seconds that a check may go on after a stop was asked for
+NOTE = "daemon.json"
+
+
+class Stopped(BaseException):
+    """Out of a check that must not go on; BaseException, so that nothing on the way keeps it."""
+
+
+class Clockwork(BlockingScheduler):
+    """APScheduler with its waiting in our hands: a heartbeat between two jobs, and a test's own time."""
+
+    def __init__(self, wait: Callable[[float], None], between: Callable[[], bool], zone: Any = UTC):
+        # The debug executor runs a job in this thread, which is what we want and not for debugging only.
+        super().__init__(executors={"default": DebugExecutor()}, timezone=zone)
+        self.wait_seconds, self.between = wait, between
+
+    def _main_loop(self) -> None:
+        while self.state != STATE_STOPPED:
+            seconds = self._process_jobs()
+            if not self.between():
+                break
+            self.wait_seconds(HEARTBEAT if seconds is None else min(seconds, HEARTBEAT))
+
+
+@dataclass
+class Daemon:
+    """The long-running mode of one home."""
+
+    load: Callable[[], Context]  # the context with settings and rules read from the files; ConfigError
+    check: Callable[[Context, datetime], Report]
+    say: Callable[[str], None]
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    wait: Callable[[float], None] | None = None
+    stop_limit: timedelta = timedelta(minutes=10)
+    grace: float = GRACE
+
+    stopping: str = ""
+    force: bool = False
+    checking: bool = False
+    problem: str = ""  # with an edit of the files that is not used
+    last_error: str = ""
+    again_at: datetime | None = None
+    beat: float = field(default_factory=lambda: time.monotonic())
+    over: threading.Event = field(default_factory=threading.Event)
+
+    def run(self) -> int:
+        """Until SIGTERM or SIGINT; 0 after a clean stop."""
+        self.context = self.load()
+        now = self.clock()
+        with one_at_a_time(self.context.state, now, "watchdog in the long-running mode", "daemon.lock"):
+            self.ear, self.mouth = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+            self.seen, self.last_now, self.started = fingerprint(self.context.config), now, now
+            self.scheduler = Clockwork(self.wait or self.listen, self.between)
+            before = {number: signal.signal(number, self.asked_to_stop) for number in (signal.SIGTERM, signal.SIGINT)}
+            if seconds := watchdog_seconds():
+                threading.Thread(target=self.heart, args=(seconds,), name="heart", daemon=True).start()
+            try:
+                self.arrange()
+                self.say(f"watching {self.context.home} with {len(self.context.book.rules)} rules")
+                self.note()
+                notify(READY=1, STATUS=self.words())
+                self.check_due()  # what became due while nobody looked
+                if self.between():
+                    self.scheduler.start()
+            finally:
+                notify(STOPPING=1)
+                if self.scheduler.state != STATE_STOPPED:
+                    self.scheduler.shutdown(wait=False)
+                self.over.set()
+                for number, handler in before.items():
+                    signal.signal(number, handler)
+                os.close(self.ear)
+                os.close(self.mouth)
+                with suppress(OSError):
+                    (self.context.state / NOTE).unlink()
+        self.say(f"stopped ({self.stopping})")
+        return 0
+
+    def arrange(self) -> None:
+        """One job per trigger; whichever of them fires first at a moment does the work of all."""
+        self.scheduler.remove_all_jobs()
+        zone = self.context.settings.zone
+        for every in sorted({rule.every for rule in self.context.book.rules}):
+            # Coalesced and with no limit of lateness: after a sleep there is one check, and there is one.
+            self.scheduler.add_job(self.check_due, trigger(every, zone), id=every, coalesce=True, misfire_grace_time=None, max_instances=1)
+
+    def check_due(self) -> None:
+        """One check of all rules that are due by the stored runs; none when there is nothing to do."""
+        now = self.clock()
+        if self.stopping or not self.due(now):
+            return
+        self.checking, self.beat, self.again_at = True, time.monotonic(), None
+        try:
+            report = self.check(self.context, now)
+            self.last_error = ""
+            if worth_telling(report):
+                from watchdog.report import as_text
+
+                self.say(as_text(report))
+        except Busy as error:
+            self.again_at = now + AGAIN  # these rules are still due; the other check may have done them
+            self.say(str(error))
+        except Stopped:
+            self.say("the check was given up for the stop; nothing of it was recorded, the next one starts over")
+        except (ConfigError, WatchdogError) as error:
+            self.failed(str(error))
+        except Exception:
+            import traceback
+
+            self.failed(traceback.format_exc())
+        finally:
+            self.checking, self.beat = False, time.monotonic()
+        self.note()
+        notify(STATUS=self.words())
+
+    def failed(self, says: str) -> None:
+        self.last_error = says.strip().splitlines()[-1]
+        self.say(says)
+
+    def due(self, now: datetime) -> bool:
+        try:
+            return bool(due(self.context.book.rules, self.runs(), now, self.context.settings.zone))
+        except WatchdogError as error:
+            self.failed(str(error))
+            return False
+
+    def runs(self) -> dict[str, datetime]:
+        store = self.context.look_at_store()
+        if store is None:
+            return {}
+        with store:
+            return last_runs(store)
+
+    def between(self) -> bool:
+        """Whether to go on; edited files, a clock set back and a lock that was held are seen to here."""
+        self.beat = time.monotonic()
+        if self.stopping:
+            return False
+        now = self.clock()
+        if now < self.last_now - JUMP:
+            self.say(f"the clock went back to {shown(now)}; the triggers are set anew")
+            self.arrange()
+        self.last_now = now
+        seen = fingerprint(self.context.config)
+        if seen != self.seen:
+            self.seen = seen
+            self.reload()
+        if self.again_at is not None and now >= self.again_at:
+            self.again_at = None
+            self.check_due()
+        return not self.stopping
+
+    def reload(self) -> None:
+        """Take the edited files, or keep the last good set and say what is wrong with the edit, and where."""
+        try:
+            fresh = self.load()
+        except (ConfigError, WatchdogError, OSError) as error:
+            self.problem = str(error)
+            self.say(f"{error}\nthe edit is not used; the last good rules and settings stay in force")
+        else:
+            self.context, self.problem = fresh, ""
+            self.say(f"rules and settings read again: {len(fresh.book.rules)} rules")
+            self.arrange()
+            self.check_due()  # a new rule need not wait for its first look
+        self.note()
+        notify(STATUS=self.words())
+
+    def words(self) -> str:
+        at = next_due(self.context.book.rules, self.runs(), self.clock(), self.context.settings.zone)
+        said = f"next check at {shown(at)}" if at else "no rules"
+        return f"{said}; an edit of the rules is not used: {self.problem.splitlines()[0]}" if self.problem else said
+
+    def note(self) -> None:
+        """Who we are and how it goes, for `status`."""
+        from watchdog.process import start_time_of
+
+        told = {
+            "pid": os.getpid(),
+            "start_time": start_time_of(os.getpid()),
+            "started_at": self.started.isoformat(),
+            "config_problem": self.problem,
+            "last_error": self.last_error,
+        }
+        part = self.context.state / f".{NOTE}.new"
+        with suppress(OSError):  # a full disk must not end the watch
+            part.write_text(json.dumps(told))
+            part.replace(self.context.state / NOTE)
+
+    def asked_to_stop(self, number: int, frame: object) -> None:
+        """Stop at once between checks, after a check, or when a repair is done; never later than the limit."""
+        if self.checking and self.force:
+            raise Stopped
+        if not self.stopping:
+            self.stopping = signal.Signals(number).name
+            with suppress(BlockingIOError):
+                os.write(self.mouth, b".")
+            if self.checking:
+                threading.Thread(target=self.insist, name="insist", daemon=True).start()
+
+    def insist(self) -> None:
+        """Give a check its grace and a repair its limit, then end it."""
+        began = time.monotonic()
+        while not self.over.wait(0.1):
+            waited = time.monotonic() - began
+            if waited > (self.stop_limit.total_seconds() if repairing() else self.grace):
+                self.force = True
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+                return
+            if repairing() and int(waited) % 10 == 0:
+                notify(EXTEND_TIMEOUT_USEC=30_000_000, STATUS="finishing a repair before the stop")
+
+    def listen(self, seconds: float) -> None:
+        """Wait, but not through a signal: the handler writes to the pipe."""
+        ready, _, _ = select.select([self.ear], [], [], seconds)
+        if ready:
+            os.read(self.ear, 100)
+
+    def heart(self, seconds: float) -> None:
+        """Tell systemd that we live, as long as the main thread does."""
+        while not self.over.wait(seconds):
+            patience = 4 * HEARTBEAT + (self.context.settings.time_limit + 30 if self.checking else 0)
+            if time.monotonic() - self.beat < patience or repairing():
+                notify(WATCHDOG=1)
+
+
+def fingerprint(config: Path) -> tuple[tuple[str, int, int, int], ...]:
+    """Changes when a file of rules, recipes or settings does."""
+    from watchdog.rulebook import shipped_folder
+
+    found = []
+    for folder in (
+        config,
+        config / "detect",
+        config / "recipes",
+        *(shipped_folder() / name for name in ("detect", "recipes")),
+    ):
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.name.endswith((".yaml", ".yml")):
+                        told = entry.stat()
+                        found.append((entry.path, told.st_mtime_ns, told.st_size, told.st_ino))
+        except OSError:
+            continue
+    return tuple(sorted(found))
+
+
+def worth_telling(report: Report) -> bool:
+    """Something changed; what only goes on was told before."""
+    return bool(report.outcomes) or any(change.what not in ("seen", "suspected") for change in report.changes)
+
+
+def read_note(state: Path) -> dict[str, Any] | None:
+    """What a living daemon of this home says of itself; None when there is none."""
+    from watchdog.process import start_time_of
+
+    try:
+        told = json.loads((state / NOTE).read_text())
+        alive = start_time_of(int(told["pid"])) == told["start_time"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return told if alive else None
+
+
+def say(text: str) -> None:
+    """One line or more to the journal or the terminal."""
+    print(text, file=sys.stdout, flush=True)
