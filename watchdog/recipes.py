@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from watchdog.actions import KINDS
-from watchdog.actions.common import holes
+from watchdog.actions.common import NAME, holes
 from watchdog.errors import Problem
 from watchdog.model import Condition, Recipe, Rule, Step, Verify
 from watchdog.pattern import Pattern
@@ -90,7 +90,8 @@ def _order(section: Section, steps: Sequence[Step]) -> None:
     seen: dict[tuple[str, Any], int] = {}
     stopped = started = 0
     for step in steps:
-        if first := seen.get((step.kind, step.args)):
+        first = seen.get((step.kind, step.args))
+        if first and step.kind != "gateway":
             section.problems.append(Problem(section.path, step.line, f"{step.kind}: the same step as on line {first}; a recipe must not loop"))
         seen.setdefault((step.kind, step.args), step.line)
         if step.kind == "gateway":
@@ -101,8 +102,10 @@ def _order(section: Section, steps: Sequence[Step]) -> None:
             started += step.args.do != "stop"
 
 
-def check_recipes(recipes: Mapping[str, Recipe] | Iterable[Recipe], rules: Iterable[Rule], problems: list[Problem]) -> None:
-    """What a recipe and the rules that propose it must agree on."""
+def check_recipes(
+    recipes: Mapping[str, Recipe] | Iterable[Recipe], rules: Iterable[Rule], problems: list[Problem], off: Iterable[str] = ()
+) -> None:
+    """What a recipe and the rules that propose it must agree on. `off` are rules that the user switched off."""
     every = {recipe.id: recipe for recipe in (recipes.values() if isinstance(recipes, Mapping) else recipes)}
     known = {rule.id: rule for rule in rules}
     for rule in known.values():
@@ -112,7 +115,7 @@ def check_recipes(recipes: Mapping[str, Recipe] | Iterable[Recipe], rules: Itera
             problems.append(_at(rule.where, 0, f"recipe: '{rule.recipe}' acts, so one witness must not be a log; add for instance "
                                                "'- gateway: {is: running}' to 'when'"))
     for recipe in every.values():
-        _names(recipe, every, known, problems)
+        _names(recipe, every, {*known, *off}, problems)
         proposed = [rule for rule in known.values() if recipe.id in _chain(rule.recipe or "", every)]
         _facts(recipe, proposed, problems)
         for rule in proposed:
@@ -120,7 +123,7 @@ def check_recipes(recipes: Mapping[str, Recipe] | Iterable[Recipe], rules: Itera
                 problems.append(_of(recipe, "hold_while", f"'{rule.id}' proposes this recipe, so it would wait for ever"))
 
 
-def _names(recipe: Recipe, every: Mapping[str, Recipe], known: Mapping[str, Rule], problems: list[Problem]) -> None:
+def _names(recipe: Recipe, every: Mapping[str, Recipe], known: set[str], problems: list[Problem]) -> None:
     wanted = [("hold_while", name) for name in recipe.hold_while]
     wanted += [("verify", name) for name in (recipe.verify.quiet if recipe.verify else ())]
     for key, name in wanted:
@@ -150,6 +153,8 @@ def _facts(recipe: Recipe, proposed: Sequence[Rule], problems: list[Problem]) ->
     for step in (*recipe.steps, *recipe.rollback):
         for hole in holes(step.args):
             told = ""
+            if not NAME.fullmatch(hole):
+                continue  # told where it was read
             for rule in proposed:
                 may = sorted({fact for one in rule.when for fact in facts_of(one)})
                 if hole in may:

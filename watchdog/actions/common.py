@@ -18,7 +18,7 @@ from watchdog.text import harmless
 from watchdog.yamlfile import Section
 
 HOLE = re.compile(r"\{([^{}]*)\}")
-_NAME = re.compile(r"[a-z_][a-z0-9_]*")
+NAME = re.compile(r"[a-z_][a-z0-9_]*")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
 
 
@@ -55,7 +55,7 @@ def check_holes(section: Section, args: Any) -> None:
     """Braces are for facts only."""
     for text in _texts(args):
         for name in HOLE.findall(text):
-            if not _NAME.fullmatch(name):
+            if not NAME.fullmatch(name):
                 section.wrong(f"'{{{harmless(name, 40)}}}' is not the name of a fact; write {{database}} or the like")
         if re.sub(HOLE, "", text).count("{") or re.sub(HOLE, "", text).count("}"):
             section.wrong(f"a single brace in '{harmless(text, 60)}'; facts are written {{database}}")

@@ -1,0 +1,54 @@
+"""Cause first, and whether a restart helps at all."""
+
+from __future__ import annotations
+
+import pytest
+from machines import BROKEN, DEAD, LACKING, LOOP, START, STUCK, incident
+
+from watchdog.causes import HELPS, REPAIR, USELESS, judge, make_case
+from watchdog.model import Event
+
+FILTER = incident("content-filter-burst", "custom", None)
+
+
+def test_the_cause_comes_first_whatever_came_to_light_first():
+    case = make_case([STUCK, DEAD, LOOP, LACKING, BROKEN])
+    assert [one.rule for one in case.incidents] == ["database-broken", "missing-column", "crash-loop", "gateway-down", "session-stuck"]
+
+
+def test_the_chain_has_arrows_only_where_one_leads_to_the_next():
+    assert make_case([LOOP, BROKEN, DEAD]).chain == "database broken → crash loop → gateway down"
+    assert make_case([STUCK, FILTER]).chain == "content filter burst → session stuck"
+    other = incident("telegram-down", "telegram", None)
+    assert make_case([other, LACKING]).chain == "missing column; also: telegram down"
+
+
+@pytest.mark.parametrize(("rule", "restart"), [
+    ("session-stuck", HELPS), ("qq-resume-loop", HELPS), ("qq-dead", HELPS), ("gateway-wedged", HELPS), ("gateway-down", HELPS),
+    ("content-filter-burst", USELESS), ("tls-burst", USELESS), ("provider-errors", USELESS), ("crash-loop", USELESS),
+    ("database-broken", REPAIR), ("missing-column", REPAIR), ("a-rule-of-my-own", HELPS),
+])
+def test_each_cause_has_a_verdict_with_a_reason(rule, restart):
+    verdict = judge(incident(rule))
+    assert verdict.restart == restart and verdict.because
+
+
+@pytest.mark.parametrize(("text", "why"), [
+    ("OSError: [Errno 28] No space left on device", "free space first"),
+    ("sqlite3.OperationalError: database or disk is full", "free space first"),
+    ("yaml.parser.ParserError: while parsing a block mapping", "config.yaml is wrong"),
+    ("Error code: 429 - {'code': 'insufficient_quota'}", "quota is used up"),
+    ("Error code: 401 - Unauthorized: Invalid API key", "credentials are refused"),
+])
+def test_what_a_dying_gateway_says_of_itself_can_only_forbid_a_restart(text, why):
+    dead = incident("gateway-down", "gateway", "start-gateway", evidence=(Event(START, "gateway.log", "crashed", more=text),))
+    assert judge(dead).restart == USELESS and why in judge(dead).because
+
+
+def test_a_stuck_chat_is_freed_whatever_it_choked_on():
+    assert judge(incident(evidence=(Event(START, "agent.log", "output new_sensitive (1027)"),))).restart == HELPS
+
+
+def test_a_text_without_end_is_looked_at_in_bounded_time():
+    long = incident("gateway-down", evidence=(Event(START, "gateway.log", "401 " * 3_000_000),))
+    assert judge(long).restart == HELPS
