@@ -50,8 +50,8 @@ class Gateway:
 
     # its supervisor
 
-    def install(self) -> None:
-        """Hermes' own installer writes the unit; a drop-in shortens its times."""
+    def install(self, extra: str = "") -> None:
+        """Hermes' own installer writes the unit; a drop-in shortens its times, another holds what a scenario wants."""
         self.machine.run([self.python, "-m", "hermes_cli.main", "gateway", "install", "--system", "--run-as-user",
                           "root", "--force"], check=True)
         unit = self.machine.units / UNIT
@@ -60,6 +60,7 @@ class Gateway:
         drop_in.parent.mkdir(exist_ok=True)
         drop_in.write_text(f"[Service]\nRestartSec={self.restart_after}\n" + (
             f"TimeoutStopSec={self.stop_timeout}\n" if self.stop_timeout else ""))
+        drop_in.with_name("scenario.conf").write_text(extra)
         self.machine.systemctl("daemon-reload")
 
     def start(self) -> None:

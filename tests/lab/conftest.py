@@ -1,0 +1,76 @@
+"""Each scenario gets a world, a machine and a gateway of its own; all of it is gone when the scenario ends."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from . import parts
+from .gateway import Gateway
+from .machine import Machine
+from .watchdog import COMMAND, Watchdog
+from .world import World
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.lab)
+            item.add_marker(pytest.mark.timeout(240)) if item.config.pluginmanager.hasplugin("timeout") else None
+
+
+@pytest.fixture(scope="session")
+def real_parts() -> None:
+    lacking = parts.missing()
+    if not COMMAND.exists():
+        lacking["hermes-watchdog"] = f"{COMMAND} is not there; pip install the project into this environment"
+    if lacking:
+        reason = "; ".join(f"{part}: {why}" for part, why in lacking.items())
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"the lab lacks {reason}")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    outcome = yield
+    if outcome.get_result().failed:
+        item.stash[FAILED] = True
+
+
+FAILED = pytest.StashKey[bool]()
+
+
+@pytest.fixture
+def lab(real_parts: None, request: pytest.FixtureRequest) -> Iterator[Callable[..., SimpleNamespace]]:
+    """lab('0.19.0', platforms=(…)) → world, machine, gateway (not started), watchdog."""
+    worlds: list[World] = []
+    machines: list[Machine] = []
+
+    def make(version: str, platforms: tuple[str, ...] = ("telegram",), systemd: bool = True, settings: str = "",
+             rules: dict[str, str] | None = None, **how) -> SimpleNamespace:
+        world = World()
+        worlds.append(world)
+        machine = Machine(world, systemd)
+        machines.append(machine)
+        machine.boot()
+        gateway = Gateway(machine, version, platforms, **how)
+        return SimpleNamespace(world=world, machine=machine, gateway=gateway,
+                               watchdog=Watchdog(gateway, settings, rules))
+
+    yield make
+    for machine in machines:
+        machine.kill()
+    for world in worlds:
+        if request.node.stash.get(FAILED, False):       # what a person needs to find out why
+            kept = parts.CACHE / "failed" / request.node.name.replace("/", "_")
+            shutil.rmtree(kept, ignore_errors=True)
+            shutil.copytree(world.folder, kept, symlinks=True, ignore_dangling_symlinks=True,
+                            ignore=shutil.ignore_patterns("*.sock", "journal"))
+        world.end()
+
+
+both = pytest.mark.parametrize("version", parts.VERSIONS)

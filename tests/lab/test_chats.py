@@ -1,0 +1,63 @@
+"""A chat that hangs is found, shown, and freed by an approved restart; a slow one is left alone."""
+
+from __future__ import annotations
+
+from . import person
+from .conftest import both
+from .gateway import UNIT
+
+
+@both
+def test_a_hung_chat_is_restarted_away_while_a_slow_one_is_left_alone(lab, version):
+    it = lab(version, settings=person.SETTINGS)
+    it.gateway.start()
+    it.gateway.answers("hello")
+    it.world.do("llm", "behave", match="never answer", do="hang")
+    it.world.do("llm", "behave", match="work slowly", do="tools", steps=30, command="sleep 3")
+    it.gateway.tell("please never answer", chat=42)
+    it.gateway.tell("please work slowly", chat=43)
+    it.gateway.wait_for("tool terminal completed", times=2, name="agent.log")
+
+    found = it.watchdog.until_found("session-stuck")
+    assert found["key"] == "telegram/42"
+    assert "telegram chat 42 has waited" in found["says"]
+    stuck = [one["key"] for one in it.watchdog.json("check", "--dry-run")["incidents"]]
+    assert stuck == ["telegram/42"]
+
+    question = person.asked(it, "session-stuck")
+    assert "systemctl restart hermes-gateway.service" in question.text
+    assert "43" in question.text, "the turn in flight that a restart would cost is shown"
+    pid = it.gateway.pid
+    it.world.do("llm", "calm")          # the provider is well again
+    told = person.approves(it, question)
+    assert it.gateway.pid != pid
+    assert it.machine.show(UNIT, "ActiveState")["ActiveState"] == "active"
+    assert "restart" in told.lower()
+    it.gateway.answers("are you back?", chat=42)
+    person.is_quiet(it)
+
+
+@both
+def test_one_member_of_a_group_hangs_while_another_is_answered(lab, version):
+    it = lab(version, settings=person.SETTINGS)
+    it.gateway.start()
+    it.world.do("llm", "behave", match="never answer", do="hang")
+    it.gateway.tell("please never answer", chat=-100, user=7, title="Team")
+    it.gateway.wait_for("inbound message: platform=telegram .*chat=-100")
+    it.gateway.answers("and me?", chat=-100, user=8, title="Team")
+    found = it.watchdog.until_found("session-stuck")
+    assert "-100" in found["key"]
+
+
+@both
+def test_a_restart_that_does_not_help_is_not_called_a_cure(lab, version):
+    """The provider still hangs: Hermes resumes the session after the restart and hangs again."""
+    it = lab(version, settings=person.SETTINGS)
+    it.gateway.start()
+    it.gateway.answers("hello")
+    it.world.do("llm", "behave", match="", do="hang")
+    it.gateway.tell("please never answer")
+    question = person.asked(it, "session-stuck")
+    done = it.watchdog("approve", question.code)
+    it.gateway.wait_for("inbound message: platform=telegram .*msg=''")
+    assert it.watchdog.until_found("session-stuck")["key"] == "telegram/42", done.text

@@ -1,0 +1,122 @@
+"""A busy, healthy gateway: check after check there is nothing to say, and checking disturbs nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import threading
+from datetime import datetime, timedelta
+
+from . import person
+from .conftest import both
+from .gateway import UNIT, Gateway
+
+SMALL_LOGS = "agent: {restart_drain_timeout: 5}\nlogging: {max_size_mb: 1, backup_count: 3}\n"
+
+
+def test_a_busy_gateway_and_its_update_from_0_13_to_0_19_give_no_finding(lab):
+    it = lab("0.13.0", platforms=("telegram", "qqbot"), settings=person.SETTINGS, config=SMALL_LOGS)
+    it.gateway.start()
+    live_through(it)
+    it.gateway = update(it, "0.19.0")
+    live_through(it, starts=2)
+    assert person.messages(it) == []
+    # The same home looked at as of every minute of the next hour: silence does not turn into an alarm.
+    for minute in range(0, 61, 5):
+        then = datetime.now() + timedelta(minutes=minute)
+        report = it.watchdog.json("check", "--dry-run", "--now", f"{then:%Y-%m-%d %H:%M:%S}")
+        assert person.open_rules(report) == [], report
+
+
+def live_through(it, starts: int = 1) -> None:
+    """An ordinary day in a minute: commands, /stop, long tools, errors that pass, several chats, a full log."""
+    gateway = it.gateway
+    gateway.answers("hello")
+    for command in ("/help", "/status", "/new"):
+        gateway.tell(command)
+    it.world.do("llm", "behave", match="long tool", do="tools", steps=2, command="sleep 4", say="Done with the tools")
+    it.world.do("llm", "behave", match="never mind", do="hang")
+    gateway.tell("use a long tool", chat=43)
+    gateway.tell("never mind this", chat=44)
+    gateway.wait_for("inbound message: .*chat=44", times=starts)
+    gateway.tell("/stop", chat=44)
+    gateway.wait_for("STOP for session", times=starts)
+    gateway.answers("response ready: platform=telegram chat=43 time=1s", chat=45)       # a person may type anything
+    gateway.answers("API call failed (attempt 1/3) [SSL: BAD] output new_sensitive (1027)", chat=46)
+    it.world.do("llm", "behave", match="one hiccup", do="overloaded", times=1)
+    gateway.tell("one hiccup", chat=47)
+    gateway.wait_for("response ready: platform=telegram chat=47", times=starts)
+    gateway.answers("hello group", chat=-100, user=7, title="Team")
+    gateway.answers("hello group too", chat=-100, user=8, title="Team")
+    gateway.wait_for("response ready: platform=telegram chat=43", times=starts, within=90)
+    fill(gateway)
+    person.is_quiet(it, checks=1)
+    gateway.answers("still there?")
+    person.is_quiet(it, checks=1)
+
+
+def fill(gateway: Gateway) -> None:
+    """Long questions, which Hermes writes into agent.log, until the log has rotated."""
+    older = gateway.home / "logs/agent.log"
+    line = "2026-01-01 00:00:00,000 DEBUG lab: " + "x" * 4000 + "\n"
+    with older.open("a") as log:
+        log.write(line * 280)           # what a chatty plugin would write; the next line of Hermes rotates the file
+    gateway.answers("turn the page")
+    assert older.with_name("agent.log.1").exists()
+
+
+def update(it, version: str) -> Gateway:
+    """The home stays; unit and program become the new version's."""
+    it.machine.systemctl("stop", UNIT)
+    old = it.gateway
+    gateway = Gateway.__new__(Gateway)
+    gateway.__dict__ |= old.__dict__ | {"version": version}
+    gateway.install()
+    it.watchdog.gateway = gateway
+    it.machine.systemctl("start", UNIT)
+    gateway.wait_until_running(starts=old.starts() + 1)
+    return gateway
+
+
+@both
+def test_checks_while_the_gateway_writes_lose_no_message_and_touch_no_file_of_its(lab, version):
+    it = lab(version, settings=person.SETTINGS)
+    it.gateway.start()
+    it.gateway.answers("hello")
+    done = threading.Event()
+    checks: list[int] = []
+
+    def keep_checking() -> None:
+        while not done.is_set():
+            checks.append(it.watchdog("check").returncode)
+
+    checker = threading.Thread(target=keep_checking)
+    checker.start()
+    try:
+        for number in range(8):
+            it.gateway.answers(f"Question number {number}", chat=42 + number % 3)
+    finally:
+        done.set()
+        checker.join(60)
+    assert len(checks) >= 5 and set(checks) == {0}, checks
+    assert it.gateway.count("errors.log", "database is locked|disk I/O error|malformed") == 0
+
+    it.machine.systemctl("stop", UNIT)
+    db = sqlite3.connect(it.gateway.home / "state.db")
+    asked = {text for (text,) in db.execute("SELECT content FROM messages WHERE role = 'user'")}
+    db.close()
+    assert {f"Question number {number}" for number in range(8)} <= {text.splitlines()[-1] for text in asked if text}
+
+    # At rest nothing in the home may change by being looked at, not even a time or an extra file.
+    before = snapshot(it.gateway)
+    it.watchdog("check")
+    it.watchdog("check", "--dry-run")
+    assert snapshot(it.gateway) == before
+
+
+def snapshot(gateway: Gateway) -> dict[str, tuple]:
+    return {str(file.relative_to(gateway.home)): (
+        file.stat().st_ino, file.stat().st_mtime_ns, file.stat().st_size, hashlib.sha256(file.read_bytes()).hexdigest())
+        for file in sorted(gateway.home.rglob("*")) if file.is_file()}
+
+

@@ -1,0 +1,87 @@
+"""Stopped, killed, or dying at every start: only what nobody wanted is a fault."""
+
+from __future__ import annotations
+
+from . import person
+from .conftest import both
+from .gateway import UNIT
+from .waiting import until
+
+# A gateway that nobody revives, so that the watchdog is the one who notices.
+NO_RESTART = "[Service]\nRestart=no\n"
+
+
+@both
+def test_a_killed_gateway_is_found_down_and_started_by_approval(lab, version):
+    it = lab(version, settings=person.SETTINGS)
+    it.gateway.install(extra=NO_RESTART)
+    it.gateway.start()
+    it.gateway.answers("hello")
+    it.gateway.kill()
+    until(lambda: it.machine.show(UNIT, "ActiveState")["ActiveState"] == "failed", "systemd saw it die")
+    question = person.asked(it, "gateway-down")
+    assert "systemctl start hermes-gateway.service" in question.text
+    person.approves(it, question)
+    assert it.machine.show(UNIT, "ActiveState")["ActiveState"] == "active"
+    it.gateway.answers("are you back?")
+    person.is_quiet(it)
+
+
+@both
+def test_a_planned_stop_is_silence(lab, version):
+    it = lab(version, settings=person.SETTINGS)
+    it.gateway.start()
+    it.gateway.answers("hello")
+    it.machine.systemctl("stop", UNIT)
+    assert it.machine.show(UNIT, "ActiveState", "Result") == {"ActiveState": "failed", "Result": "exit-code"}
+    person.is_quiet(it, checks=3)
+    assert person.messages(it) == []
+
+
+@both
+def test_restarts_asked_for_in_the_chat_are_no_crash_loop(lab, version):
+    it = lab(version, settings=person.SETTINGS)
+    it.gateway.start()
+    for number in range(2, 6):
+        it.gateway.tell("/restart")
+        it.gateway.wait_until_running(starts=number)
+        it.gateway.answers(f"number {number}")
+        person.is_quiet(it, checks=1)
+
+
+def test_a_kill_that_systemd_heals_by_itself_is_silence(lab):
+    it = lab("0.19.0", settings=person.SETTINGS)
+    it.gateway.start()
+    it.gateway.answers("hello")
+    it.gateway.kill()
+    it.gateway.wait_until_running(starts=2)
+    it.gateway.answers("hello again")
+    person.is_quiet(it)
+
+
+def test_a_crash_loop_by_rejected_credentials_is_told_and_stopping_is_offered_not_a_restart(lab):
+    it = lab("0.13.0", settings=person.SETTINGS)
+    it.world.set("telegram", mode="rejected")
+    it.gateway.install()
+    it.machine.systemctl("start", UNIT)
+    until(lambda: int(it.machine.show(UNIT, "NRestarts")["NRestarts"]) >= 4, "four restarts by systemd", within=60)
+    found = it.watchdog.until_found("crash-loop")
+    assert "was rejected by the server" in found["says"]
+    question = person.asked(it, "crash-loop")
+    assert "systemctl stop hermes-gateway.service" in question.text
+    assert "systemctl restart" not in question.text
+    person.approves(it, question)
+    assert it.machine.show(UNIT, "MainPID")["MainPID"] == "0"
+    person.is_quiet(it)
+
+
+def test_rejected_credentials_of_0_19_are_told_without_a_restart(lab):
+    it = lab("0.19.0", settings=person.SETTINGS)
+    it.world.set("telegram", mode="rejected")
+    it.gateway.install()
+    it.machine.systemctl("start", UNIT)
+    it.gateway.wait_for("Gateway started with no connected platforms")
+    it.gateway.wait_for("Reconnecting telegram", within=90)
+    report = it.watchdog.json("check", "--dry-run")
+    assert person.open_rules(report), "a gateway that reaches nobody is not well"
+    assert not any("restart" in " ".join(plan["steps"]) for plan in report["plans"])

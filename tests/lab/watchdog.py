@@ -1,0 +1,71 @@
+"""The watchdog as its user runs it: the installed command, cron's environment, its settings folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from .gateway import Gateway
+from .machine import Done
+from .waiting import until
+
+COMMAND = Path(os.environ.get("LAB_WATCHDOG") or Path(sys.executable).parent / "hermes-watchdog")
+FASTER = 45             # a limit of 15 minutes becomes 20 seconds
+_LIMIT = re.compile(r"\b(longer_than|settles_after): (\d+)([smh])\b")
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
+
+
+def shipped_rules() -> Path:
+    """Where the installed command has them."""
+    told = subprocess.run([COMMAND.parent / "python", "-c",
+                           "from watchdog.rulebook import shipped_folder as f; print(f())"],
+                          capture_output=True, text=True, check=True, cwd="/", timeout=30)
+    return Path(told.stdout.strip())
+
+
+def faster(rule: str) -> str:
+    """The same rule with its waiting times scaled down; windows, counts and patterns stay."""
+    return _LIMIT.sub(lambda m: f"{m[1]}: {max(int(m[2]) * _SECONDS[m[3]] // FASTER, 0)}s", rule)
+
+
+class Watchdog:
+    def __init__(self, gateway: Gateway, settings: str = "", rules: dict[str, str] | None = None) -> None:
+        self.gateway, self.machine = gateway, gateway.machine
+        self.config = self.machine.user_home / ".config/hermes-watchdog"
+        (self.config / "detect").mkdir(parents=True)
+        for file in sorted((shipped_rules() / "detect").glob("*.yaml")):
+            if (text := faster(file.read_text())) != file.read_text():
+                (self.config / "detect" / file.name).write_text(text)
+        for name, text in (rules or {}).items():
+            (self.config / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.config / name).write_text(text)
+        if settings:
+            (self.config / "settings.yaml").write_text(settings)
+            (self.config / "settings.yaml").chmod(0o600)
+
+    def __call__(self, *words: str, within: float = 240, env: dict[str, str] | None = None) -> Done:
+        return self.machine.run([COMMAND, *words], env, within=within)
+
+    def start(self, *words: str, env: dict[str, str] | None = None) -> subprocess.Popen:
+        return self.machine.start([COMMAND, *words], env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def json(self, *words: str, within: float = 240) -> dict:
+        done = self(*words, "--json", within=within)
+        assert done.returncode in (0, 1), f"{words}: exit {done.returncode}\n{done.text}"
+        return json.loads(done.stdout)
+
+    def forget(self) -> None:
+        shutil.rmtree(self.machine.user_home / ".local/state/hermes-watchdog", ignore_errors=True)
+
+    def until_found(self, rule: str, within: float = 60) -> dict:
+        """Looks without acting, as often as needed, until the rule fires."""
+        def look() -> dict | None:
+            report = self.json("check", "--dry-run")
+            return next((one for one in report["incidents"] if one["rule"] == rule and one["status"] != "resolved"), None)
+        return until(look, f"the watchdog finds {rule}", within=within, every=0.5,
+                     explain=lambda: self("check", "--dry-run").text)
