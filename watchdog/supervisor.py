@@ -102,7 +102,7 @@ def decide(facts: Facts) -> Supervisor:
     """The supervisor of this gateway; when it cannot be told, why not and what to do."""
     found = _by_cgroup(facts) if facts.pid else None
     found = found or _by_name(facts)
-    found = replace(found, drain=facts.drain, argv=facts.argv or found.argv)
+    found = replace(found, drain=facts.drain)
     if facts.inside:
         found = replace(found, may_act=False, why_not=facts.inside)
     if found.stop_timeout and found.drain and found.stop_timeout < found.drain:

@@ -6,6 +6,7 @@ import json
 import os
 import pwd
 import re
+import shlex
 import shutil
 import sys
 from datetime import timedelta
@@ -38,7 +39,7 @@ def measure(home: Path, pid: int, argv: tuple[str, ...], run: Runner, unit: str 
         if os.path.exists(f"/run/user/{owner_uid}/bus") and uid in (0, owner_uid):
             units += _units(USER, _user_systemctl(systemctl, uid, owner_uid), named, run)
     return Facts(
-        home=str(home), uid=uid, user=_name(uid), owner=_name(owner_uid), owner_uid=owner_uid, pid=pid,
+        home=os.path.realpath(home), uid=uid, user=_name(uid), owner=_name(owner_uid), owner_uid=owner_uid, pid=pid,
         pid_uid=_uid_of(pid), cgroup=cgroup, our_cgroup=_text(Path("/proc/self/cgroup")), units=tuple(units),
         containers=_containers(run), agents=_agents(home, owner_uid), bus=os.path.exists(f"/run/user/{owner_uid}/bus"),
         systemctl=systemctl or "/usr/bin/systemctl", argv=argv, drain=drain_of(home, argv), chosen=unit, inside=inside,
@@ -69,15 +70,23 @@ def units_from(shown: str, scope: str) -> list[Unit]:
         if told.get("LoadState") != "loaded":
             continue
         user = told.get("User", "")
-        homes = re.findall(r'HERMES_HOME=("[^"]*"|\S+)', told.get("Environment", ""))
+        homes = [word[12:] for word in _words(told.get("Environment", "")) if word.startswith("HERMES_HOME=")]
         profile = re.search(r"(?:--profile|-p)[ =]([a-z0-9][a-z0-9_-]{0,63})\b", told.get("ExecStart", ""))
-        home = homes[-1].strip('"') if homes else _default_home(user if scope == SYSTEM else "", profile[1] if profile else "")
+        home = homes[-1] if homes else _default_home(user if scope == SYSTEM else "", profile[1] if profile else "")
         units.append(Unit(
-            told.get("Id", ""), scope, _int(told.get("MainPID", "")), told.get("ExecStart", ""), home, user,
+            told.get("Id", ""), scope, _int(told.get("MainPID", "")), told.get("ExecStart", ""),
+            os.path.realpath(home) if home else "", user,
             systemd_span(told.get("TimeoutStopUSec", "")), told.get("Restart", ""), told.get("ActiveState", ""),
             _int(told.get("ExecMainStatus", "")), _int(told.get("NRestarts", "")),
         ))
     return units
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
 
 
 def _default_home(user: str, profile: str) -> str:

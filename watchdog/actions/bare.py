@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import pwd
 import signal
-import subprocess
 from datetime import timedelta
+from typing import NoReturn
 
 from watchdog.actions.common import failed, ok
+from watchdog.errors import WatchdogError
 from watchdog.model import Outcome
 from watchdog.process import start_time_of
 from watchdog.text import spell
@@ -61,22 +62,47 @@ def _gone(world: World, gateway: Gateway, within: timedelta) -> bool:
 
 
 def start(world: World) -> None:
-    """Detached: its own session, no terminal, as the owner of the home; never as root for someone else's home."""
+    """Detached: its own session, no terminal, not our child, as the owner of the home; never as root for someone else's home."""
     owner = os.stat(world.home).st_uid
     env = {key: value for key, value in (world.kept.get("env") or dict(os.environ)).items() if key not in _DROP}
     env["HERMES_HOME"] = str(world.home)
-    given: dict[str, object] = {}
-    if os.getuid() == 0 and owner != 0:
-        record = pwd.getpwuid(owner)
-        given = {"user": owner, "group": record.pw_gid, "extra_groups": os.getgrouplist(record.pw_name, record.pw_gid)}
-        if not world.kept.get("env"):
-            env |= {"HOME": record.pw_dir, "USER": record.pw_name, "LOGNAME": record.pw_name}
+    record = _record(owner) if os.getuid() == 0 and owner != 0 else None
+    if record and not world.kept.get("env"):
+        env |= {"HOME": record.pw_dir, "USER": record.pw_name, "LOGNAME": record.pw_name}
     folder = world.kept.get("cwd") or str(world.home)
-    child = subprocess.Popen(
-        world.supervisor.argv, env=env, cwd=folder if os.path.isdir(folder) else "/", stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, close_fds=True, **given,  # type: ignore[call-overload]
-    )
-    world.kept["child"] = child  # kept so that its end can be collected; it outlives us
+    child = os.fork()
+    if child == 0:
+        _become(world.supervisor.argv, env, folder, record)
+    os.waitpid(child, 0)
+
+
+def _become(argv: tuple[str, ...], env: dict[str, str], folder: str, record: pwd.struct_passwd | None) -> NoReturn:
+    """In the child: fork once more so that init looks after it, let go of everything that is ours, become the gateway."""
+    try:
+        os.setsid()
+        if os.fork():
+            os._exit(0)
+        if record:
+            os.initgroups(record.pw_name, record.pw_gid)
+            os.setgid(record.pw_gid)
+            os.setuid(record.pw_uid)
+        os.chdir(folder if os.path.isdir(folder) else "/")
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for number in (0, 1, 2):
+            os.dup2(nothing, number)
+        os.closerange(3, 65536)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGALRM):
+            signal.signal(number, signal.SIG_DFL)
+        os.execve(argv[0], argv, env)
+    finally:
+        os._exit(127)  # nobody hears us; that no gateway came up is seen and told by the one who waits
+
+
+def _record(uid: int) -> pwd.struct_passwd:
+    try:
+        return pwd.getpwuid(uid)
+    except KeyError:
+        raise WatchdogError(f"the owner of the home (uid {uid}) is not in the user database; the gateway was not started") from None
 
 
 def _surroundings(pid: int) -> tuple[dict[str, str], str]:

@@ -1,0 +1,196 @@
+"""The real thing without systemd: a stand-in gateway as a bare process, stopped, started, and never mistaken for another."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from machines import START, Machine, incident
+
+from watchdog.acting import ask, propose
+from watchdog.actions import bare, gateway
+from watchdog.approval import COMMAND_LINE, answer, new_code
+from watchdog.limits import Limits
+from watchdog.remedy import carry_out
+from watchdog.running import run
+from watchdog.store import Store
+from watchdog.supervisor import PROCESS
+from watchdog.surroundings import inside_gateway
+from watchdog.world import Gateway, World, look_at_gateway, measure_world
+
+SCRIPT = Path(__file__).parent / "hermes"
+
+
+@pytest.fixture
+def home(tmp_path):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "bin").mkdir()
+    shutil.copy(SCRIPT, tmp_path / "bin" / "hermes")
+    yield tmp_path / "home"
+    seen = look_at_gateway(tmp_path / "home")
+    if seen.alive:
+        with suppress(ProcessLookupError):
+            os.kill(seen.pid, signal.SIGKILL)
+    if CHILD is not None:
+        CHILD.kill()
+        CHILD.wait()
+
+
+CHILD: subprocess.Popen | None = None
+
+
+def fast(world: World, times: int) -> World:
+    """The same world on a clock that runs faster, so that no test waits for minutes."""
+    began = time.monotonic()
+    return replace(world, clock=lambda: START + timedelta(seconds=(time.monotonic() - began) * times))
+
+
+def started(home: Path, **env: str) -> Gateway:
+    """A running gateway; waits for its pid file, not for a time."""
+    global CHILD
+    CHILD = subprocess.Popen([sys.executable, str(home.parent / "bin" / "hermes"), "gateway", "run"],
+                             env={**os.environ, "HERMES_HOME": str(home), **env}, start_new_session=True)
+    return until(home, lambda seen: bool(seen.alive))
+
+
+def until(home: Path, wanted, seconds: float = 10) -> Gateway:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        seen = look_at_gateway(home)
+        if wanted(seen):
+            return seen
+        time.sleep(0.02)
+    raise AssertionError(f"not as wanted: {look_at_gateway(home)}")
+
+
+def world_of(home: Path) -> World:
+    """The real world, except that no docker or systemctl of this machine is asked."""
+    from watchdog.surroundings import find_supervisor
+
+    seen = look_at_gateway(home)
+    world = measure_world(home, home.parent / "state", Limits(wait_for_turns=timedelta(0)), run=no_tools)
+    who = find_supervisor(home, seen.pid if seen.alive else 0, seen.argv, no_tools)
+    assert who.kind == PROCESS, who
+    return replace(world, supervisor=who)
+
+
+def no_tools(argv, timeout, env=None):
+    return run(("false",), 5)
+
+
+def test_a_bare_gateway_is_found_with_its_exact_command(home):
+    seen = started(home)
+    world = world_of(home)
+    assert world.gateway.pid == seen.pid and world.gateway.up and world.supervisor.may_act
+    assert gateway.describe(gateway.Args("stop"), world) == (
+        f"stop the gateway (process {seen.pid}): SIGTERM, and SIGKILL if it is still there after 2 minutes 30 seconds")
+    assert f"HERMES_HOME={home}" in gateway.describe(gateway.Args("start"), world)
+
+
+def test_a_restart_gives_a_new_process_with_the_old_environment(home):
+    seen = started(home, COLOUR="green")
+    outcome = gateway.run(gateway.Args("restart"), world_of(home))
+    assert outcome.ok, outcome
+    after = look_at_gateway(home)
+    assert after.alive and after.pid != seen.pid
+    assert (home / "gateway.log").read_text().count("green") == 2
+
+
+def test_a_stop_and_a_start_are_told_as_what_they_were(home):
+    started(home)
+    world = world_of(home)
+    assert gateway.run(gateway.Args("stop"), world).says == "stopped"
+    assert look_at_gateway(home).alive is False
+    assert gateway.run(gateway.Args("stop"), world).says == "it was not running"
+    assert gateway.run(gateway.Args("start"), world).ok
+    assert "already running" in gateway.run(gateway.Args("start"), world).says
+
+
+def test_a_frozen_gateway_that_ignores_sigterm_is_ended_by_sigkill(home):
+    (home / "frozen").touch()
+    started(home)
+    outcome = bare.stop(fast(world_of(home), 50), look_at_gateway(home))
+    assert outcome.ok and "SIGKILL; SIGTERM was ignored" in outcome.says
+
+
+def test_a_process_that_took_over_the_number_is_not_signalled(home):
+    seen = started(home)
+    outcome = bare.stop(world_of(home), replace(seen, start_time=seen.start_time - 1))
+    assert not outcome.ok and "is another process now; nothing was signalled" in outcome.says
+    assert look_at_gateway(home).alive
+
+
+def test_a_forged_pid_file_neither_stops_nor_starts_anything_else(home):
+    (home / "gateway.pid").write_text(json.dumps({"pid": os.getpid(), "argv": ["/bin/rm", "-rf", "/"], "start_time": 1}))
+    assert look_at_gateway(home).alive is False
+    world = measure_world(home, home.parent / "state", run=no_tools)
+    assert not world.supervisor.may_act and world.supervisor.argv == ()
+
+
+@pytest.mark.parametrize("content", ["", "nonsense", "[]", '{"pid": "x"}', '{"pid": -1}', '{"pid": 99999999999999}', '{"pid": 1, "argv": 7}', "{" * 50_000])
+def test_a_broken_pid_file_is_no_gateway(home, content):
+    (home / "gateway.pid").write_text(content)
+    assert look_at_gateway(home).alive is False
+
+
+def test_a_pid_file_that_is_a_link_or_a_pipe_is_not_followed(home):
+    os.symlink("/proc/self/stat", home / "gateway.pid")
+    os.mkfifo(home / "gateway_state.json")
+    assert look_at_gateway(home).alive is False
+
+
+def test_a_gateway_that_dies_at_once_is_told(home):
+    started(home)
+    world = world_of(home)
+    assert gateway.run(gateway.Args("stop"), world).ok
+    (home / "dies").touch()
+    outcome = gateway.run(gateway.Args("start"), fast(world, 60))
+    assert not outcome.ok and "no new gateway process" in outcome.says
+
+
+def test_an_approved_restart_of_a_real_process_from_question_to_proof(home, monkeypatch):
+    monkeypatch.setattr("watchdog.remedy.SETTLED", timedelta(0))
+    seen = started(home)
+    world = world_of(home)
+    stuck = incident(at=world.clock())
+    machine = Machine(home, wrong=[stuck], cured_by=lambda _: look_at_gateway(home).pid not in (0, seen.pid))
+    with Store.open(home.parent / "state" / "watchdog.db") as store:
+        known = replace(world, gateway=replace(world.gateway, started_at=None))  # its grace period would hold the plan
+        plan = ask(propose(machine.wrong, machine.recipes, store, known, world.clock()), store, known, machine.wrong, machine.recipes, world.clock())[0]
+        assert f"restart the gateway (process {seen.pid})" in plan.words[0]
+        code = new_code(store, plan.id, COMMAND_LINE, world.clock())
+        assert answer(store, code, True, "ann", COMMAND_LINE, world.clock()).ok
+        outcomes = carry_out(plan.id, store, known, machine.look_again)
+    assert [one.ok for one in outcomes] == [True, True, True], outcomes
+
+
+def test_when_the_process_changed_since_the_question_nothing_is_done(home):
+    started(home)
+    world = world_of(home)
+    machine = Machine(home, wrong=[incident(at=world.clock())])
+    with Store.open(home.parent / "state" / "watchdog.db") as store:
+        known = replace(world, gateway=replace(world.gateway, started_at=None))
+        plan = ask(propose(machine.wrong, machine.recipes, store, known, world.clock()), store, known, machine.wrong, machine.recipes, world.clock())[0]
+        answer(store, new_code(store, plan.id, COMMAND_LINE, world.clock()), True, "ann", COMMAND_LINE, world.clock())
+        assert gateway.run(gateway.Args("restart"), world).ok  # somebody else was quicker
+        before = look_at_gateway(home)
+        fresh = world_of(home)
+        outcome = carry_out(plan.id, store, replace(fresh, gateway=replace(fresh.gateway, started_at=None)), machine.look_again)[-1]
+    assert "the situation changed" in outcome.says and look_at_gateway(home).pid == before.pid
+
+
+def test_inside_the_gateway_the_watchdog_says_so(monkeypatch):
+    assert inside_gateway(0) == ""
+    assert "child of the gateway" in inside_gateway(os.getppid())
+    monkeypatch.setenv("_HERMES_GATEWAY", "1")
+    assert "_HERMES_GATEWAY=1" in inside_gateway(0)

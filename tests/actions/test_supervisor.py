@@ -1,0 +1,208 @@
+"""Who runs the gateway: decided from facts, as tables of cases."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from watchdog.supervisor import (
+    CONTAINER, LAUNCHD, PROCESS, SYSTEM, UNKNOWN, USER, Container, Facts, Unit, decide, gateway_command, sudoers, with_permission,
+)  # fmt: skip
+from watchdog.surroundings import drain_of, systemd_span, units_from
+
+HOME = "/home/hermes/.hermes"
+ARGV = ("/opt/hermes/venv/bin/hermes", "gateway", "run")
+ROOT = Facts(HOME, 0, "root", "hermes", 1000, pid=812, pid_uid=1000, cgroup="0::/user.slice/session-3.scope\n", argv=ARGV)
+EXEC = "{ path=/opt/hermes/venv/bin/python ; argv[]=python -m hermes_cli.main gateway run }"
+UNIT = Unit("hermes-gateway.service", SYSTEM, 812, EXEC, HOME, "hermes", timedelta(seconds=210))
+OWN = replace(UNIT, scope=USER)
+ID = "ab" * 32
+BOX = Container(ID, "hermes", "docker", (HOME,))
+
+
+def in_unit(facts: Facts, unit: Unit, user: bool = False) -> Facts:
+    path = f"/user.slice/user-1000.slice/user@1000.service/app.slice/{unit.name}" if user else f"/system.slice/{unit.name}"
+    return replace(facts, cgroup=f"0::{path}\n", units=(unit,))
+
+
+def test_a_system_unit_is_found_by_the_cgroup_of_the_process():
+    found = decide(in_unit(ROOT, UNIT))
+    assert (found.kind, found.unit, found.may_act) == (SYSTEM, "hermes-gateway.service", True)
+    assert found.restart == ("/usr/bin/systemctl", "restart", "hermes-gateway.service")
+    assert found.stop_timeout == timedelta(seconds=210)
+
+
+@pytest.mark.parametrize("name", ["hermes-gateway-work.service", "hermes-gateway-1a2b3c4d.service"])
+def test_profile_and_hash_suffixed_units_are_found_too(name):
+    assert decide(in_unit(ROOT, replace(UNIT, name=name))).unit == name
+
+
+def test_the_old_cgroup_layout_is_understood():
+    facts = replace(ROOT, cgroup="12:pids:/system.slice/hermes-gateway.service\n1:name=systemd:/system.slice/hermes-gateway.service\n", units=(UNIT,))
+    assert decide(facts).unit == "hermes-gateway.service"
+
+
+def test_a_user_unit_gets_the_environment_that_cron_lacks():
+    found = decide(replace(in_unit(ROOT, OWN, user=True), uid=1000, user="hermes"))
+    assert found.kind == USER
+    assert found.restart == ("env", "XDG_RUNTIME_DIR=/run/user/1000", "DBUS_SESSION_BUS_ADDRESS=unix:path=/run/user/1000/bus",
+                             "/usr/bin/systemctl", "--user", "restart", "hermes-gateway.service")
+
+
+def test_root_manages_a_user_unit_as_its_user():
+    assert decide(in_unit(ROOT, OWN, user=True)).stop[:4] == ("runuser", "-u", "hermes", "--")
+
+
+def test_a_user_unit_without_a_bus_names_the_cure():
+    found = decide(replace(in_unit(ROOT, OWN, user=True), bus=False))
+    assert not found.may_act and "loginctl enable-linger hermes" in found.why_not
+
+
+def test_a_user_unit_of_someone_else_is_not_ours():
+    found = decide(replace(in_unit(ROOT, OWN, user=True), uid=1001, user="ann"))
+    assert not found.may_act and "run the watchdog as hermes" in found.why_not
+
+
+def test_a_gateway_started_from_cron_does_not_make_cron_its_unit():
+    cron = Unit("cron.service", SYSTEM, 400, "{ path=/usr/sbin/cron }", "/root/.hermes")
+    found = decide(in_unit(ROOT, cron))
+    assert found.kind == PROCESS and found.argv == ARGV and found.stop == ()
+
+
+def test_a_dead_gateway_is_found_by_the_unit_that_names_its_home():
+    other = replace(UNIT, name="hermes-gateway-work.service", home="/home/hermes/.hermes/profiles/work", main_pid=0)
+    found = decide(replace(ROOT, pid=0, cgroup="", units=(replace(UNIT, main_pid=0), other)))
+    assert found.unit == "hermes-gateway.service" and found.found == "the unit file names this home"
+
+
+def test_two_units_for_one_home_are_not_guessed_between():
+    found = decide(replace(ROOT, pid=0, cgroup="", units=(UNIT, OWN)))
+    assert found.kind == UNKNOWN and not found.may_act and "name the right one in settings.yaml" in found.why_not
+
+
+def test_the_settings_can_name_the_unit():
+    other = replace(UNIT, name="my-hermes.service", home="")
+    assert decide(replace(ROOT, pid=0, cgroup="", units=(UNIT, other), chosen="my-hermes")).unit == "my-hermes.service"
+    missing = decide(replace(ROOT, pid=0, cgroup="", chosen="nope"))
+    assert not missing.may_act and "'nope'" in missing.why_not
+
+
+def test_a_hand_started_gateway_beside_its_unit_file_is_a_process_with_a_warning():
+    found = decide(replace(ROOT, units=(replace(UNIT, main_pid=0),)))
+    assert found.kind == PROCESS and "runs outside it" in found.warnings[0]
+
+
+@pytest.mark.parametrize("path", [f"/docker/{ID}", f"/system.slice/docker-{ID}.scope", f"/machine.slice/libpod-{ID}.scope/container"])
+def test_a_container_is_found_by_the_cgroup(path):
+    found = decide(replace(ROOT, cgroup=f"0::{path}\n", containers=(BOX,)))
+    assert found.kind == CONTAINER and found.restart == ("docker", "restart", "--time", "40", ID)
+
+
+def test_a_container_is_found_by_its_mount_when_its_processes_are_hidden():
+    assert decide(replace(ROOT, pid=0, cgroup="", containers=(BOX,))).unit == "hermes"
+
+
+def test_a_container_that_docker_does_not_show_us_is_not_touched():
+    found = decide(replace(ROOT, cgroup=f"0::/docker/{ID}\n"))
+    assert not found.may_act and "neither docker nor podman shows us" in found.why_not
+
+
+def test_inside_the_same_container_the_gateway_is_a_process():
+    same = f"0::/docker/{ID}\n"
+    assert decide(replace(ROOT, cgroup=same, our_cgroup=same)).kind == PROCESS
+    first = decide(replace(ROOT, cgroup=same, our_cgroup=same, pid=1))
+    assert not first.may_act and "restart the container from its host" in first.why_not
+
+
+def test_launchd_is_found_by_the_plist_that_names_this_home():
+    found = decide(replace(ROOT, pid=0, cgroup="", agents=(("ai.hermes.gateway", "/Users/h/Library/LaunchAgents/ai.hermes.gateway.plist"),)))
+    assert found.kind == LAUNCHD and found.restart == ("launchctl", "kickstart", "-k", "gui/1000/ai.hermes.gateway")
+
+
+def test_a_bare_process_of_another_user_is_not_ours():
+    found = decide(replace(ROOT, uid=1001, user="ann"))
+    assert not found.may_act and "run the watchdog as hermes or as root" in found.why_not
+
+
+def test_nothing_known_starts_nothing():
+    found = decide(replace(ROOT, pid=0, cgroup="", argv=()))
+    assert found.kind == UNKNOWN and not found.may_act and "start it once by hand" in found.why_not
+
+
+def test_a_watchdog_inside_the_gateway_may_not_act():
+    found = decide(replace(in_unit(ROOT, UNIT), inside="this process is a child of the gateway"))
+    assert not found.may_act and "child of the gateway" in found.why_not
+
+
+def test_without_sudo_the_exact_line_is_told_and_it_has_no_wildcard():
+    facts = replace(in_unit(ROOT, UNIT), uid=1001, user="ann")
+    found = decide(facts)
+    assert found.restart == ("sudo", "-n", "/usr/bin/systemctl", "restart", "hermes-gateway.service")
+    refused = with_permission(found, "ann", "sudo asks for a password")
+    assert not refused.may_act and refused.sudoers_line in refused.why_not
+    assert refused.sudoers_line == (
+        "ann ALL=(root) NOPASSWD: /usr/bin/systemctl stop hermes-gateway.service, /usr/bin/systemctl start hermes-gateway.service, "
+        "/usr/bin/systemctl restart hermes-gateway.service")
+    assert not set("*?[]!") & set(refused.sudoers_line)
+
+
+def test_what_sudoers_reads_specially_is_escaped():
+    found = decide(replace(in_unit(ROOT, replace(UNIT, name="hermes:a@b.service")), uid=1001, user="ann"))
+    assert "hermes\\:a@b.service" in sudoers("ann", found)
+
+
+@pytest.mark.parametrize("name", ["a b.service", "x;reboot.service", "--now.target", "*.service", "$(id).service"])
+def test_a_unit_name_that_is_no_name_is_never_put_into_a_command(name):
+    found = decide(replace(ROOT, pid=0, cgroup="", units=(replace(UNIT, name=name),), chosen=name))
+    assert not found.may_act and found.restart == ()
+
+
+def test_a_stop_time_out_shorter_than_the_drain_is_reported():
+    found = decide(replace(in_unit(ROOT, replace(UNIT, stop_timeout=timedelta(seconds=90))), drain=timedelta(seconds=180)))
+    assert "its stop time-out (90 s) is shorter than the gateway's drain (180 s)" in found.warnings[0]
+    assert found.patience >= timedelta(seconds=330)
+    assert decide(replace(in_unit(ROOT, UNIT), drain=timedelta(seconds=180))).warnings == ()
+
+
+@pytest.mark.parametrize(("argv", "command"), [
+    (ARGV, ARGV),
+    (("/x/venv/lib/python3.11/site-packages/hermes_cli/main.py", "gateway", "run"), ("/x/venv/bin/python", "-m", "hermes_cli.main", "gateway", "run")),
+    (("/x/bin/python3.11", "/x/bin/hermes", "--profile", "work", "gateway", "run", "--replace"), None),
+    (("/x/bin/python", "-m", "hermes_cli.main", "gateway", "run"), None),
+    (("/bin/rm", "-rf", "/", "gateway", "run"), ()),
+    (("/bin/sh", "-c", "hermes gateway run"), ()),
+    (("hermes", "gateway", "run"), ()),
+    (("/x/hermes", "gateway", "run", "--exec", "evil"), ()),
+    (("/x/hermes", "gateway", "restart"), ()),
+    (("/x/bin/python", "-c", "evil", "gateway", "run"), ()),
+    (("/x/hermes\n", "gateway", "run"), ()),
+    ((), ()),
+])
+def test_only_a_gateway_command_is_ever_started_from_the_pid_file(argv, command):
+    assert gateway_command(argv) == (argv if command is None else command)
+
+
+def test_what_systemctl_shows_is_read():
+    shown = ("Id=hermes-gateway.service\nLoadState=loaded\nMainPID=812\nExecStart={ path=/x/hermes ; argv[]=/x/hermes gateway run }\n"
+             'Environment=PATH=/usr/bin "HERMES_HOME=/home/h e/.hermes" A=b\nUser=hermes\nTimeoutStopUSec=3min 30s\nRestart=always\n'
+             "ActiveState=active\nExecMainStatus=78\nNRestarts=4\n\nId=gone.service\nLoadState=not-found\nMainPID=0\n")
+    (unit,) = units_from(shown, SYSTEM)
+    assert (unit.home, unit.main_pid, unit.stop_timeout, unit.exit_status, unit.restarts) == (
+        "/home/h e/.hermes", 812, timedelta(seconds=210), 78, 4)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("1min 30s", 90), ("infinity", None), ("", None), ("500ms", 0.5), ("1h 1min", 3660)])
+def test_time_spans_of_systemd(text, seconds):
+    assert systemd_span(text) == (None if seconds is None else timedelta(seconds=seconds))
+
+
+def test_the_drain_is_the_setting_or_what_the_release_does(tmp_path):
+    assert drain_of(tmp_path, ARGV) is None
+    info = tmp_path / "venv/lib/python3.11/site-packages/hermes_agent-0.13.0.dist-info"
+    info.mkdir(parents=True)
+    argv = (str(tmp_path / "venv/bin/hermes"), "gateway", "run")
+    assert drain_of(tmp_path, argv) == timedelta(seconds=180)
+    (tmp_path / "config.yaml").write_text("agent:\n  restart_drain_timeout: 45  # short\n")
+    assert drain_of(tmp_path, argv) == timedelta(seconds=45)
