@@ -77,10 +77,28 @@ class Machine:
 
     def world(self) -> World:
         unit = "hermes-gateway.service"
-        who = Supervisor(SYSTEM, unit, "hermes", *((SYSTEMCTL, verb, unit) for verb in ("stop", "start", "restart")),
-                         may_act=self.may_act, why_not=self.why_not)
-        return World(self.folder, self.folder / "state", who, self.gateway(), self.limits, "lab", "root", 10**12, self.run,
-                     self.clock, self.sleep, self.gateway)
+        who = Supervisor(
+            SYSTEM,
+            unit,
+            "hermes",
+            *((SYSTEMCTL, verb, unit) for verb in ("stop", "start", "restart")),
+            may_act=self.may_act,
+            why_not=self.why_not,
+        )
+        return World(
+            self.folder,
+            self.folder / "state",
+            who,
+            self.gateway(),
+            self.limits,
+            "lab",
+            "root",
+            10**12,
+            self.run,
+            self.clock,
+            self.sleep,
+            self.gateway,
+        )
 
     def look_again(self, since: datetime | None) -> Look:
         wrong = [] if self.cured_by and self.cured_by(self) else self.wrong
@@ -95,16 +113,24 @@ class Machine:
         return [argv[1] for argv in self.ran if argv[0] == SYSTEMCTL]
 
 
-def incident(rule: str = "session-stuck", key: str = "telegram/42", recipe: str | None = "restart-gateway", at: datetime = START,
-             status: str = "open", **more: object) -> Incident:
-    plain = Incident(1, rule, key, "high", status, rule.replace("-", " "), f"{rule} of {key}", at - timedelta(minutes=20), at, at,
-                     recipe=recipe)
+def incident(
+    rule: str = "session-stuck",
+    key: str = "telegram/42",
+    recipe: str | None = "restart-gateway",
+    at: datetime = START,
+    status: str = "open",
+    **more: object,
+) -> Incident:
+    plain = Incident(
+        1, rule, key, "high", status, rule.replace("-", " "), f"{rule} of {key}", at - timedelta(minutes=20), at, at, recipe=recipe
+    )
     return replace(plain, **more)  # type: ignore[arg-type]
 
 
 STUCK = incident()
 DEAD = incident("gateway-down", "gateway", "start-gateway")
 BROKEN = incident("database-broken", "state.db", "heal-database", facts={"database": "state.db"})
-LACKING = incident("missing-column", "kanban.db", "add-missing-columns",
-                   facts={"database": "kanban.db", "missing": "tasks.session_id TEXT"})
+LACKING = incident(
+    "missing-column", "kanban.db", "add-missing-columns", facts={"database": "kanban.db", "missing": "tasks.session_id TEXT"}
+)
 LOOP = incident("crash-loop", "gateway", "stop-crash-loop")

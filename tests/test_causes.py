@@ -23,23 +23,38 @@ def test_the_chain_has_arrows_only_where_one_leads_to_the_next():
     assert make_case([other, LACKING]).chain == "missing column; also: telegram down"
 
 
-@pytest.mark.parametrize(("rule", "restart"), [
-    ("session-stuck", HELPS), ("qq-resume-loop", HELPS), ("qq-dead", HELPS), ("gateway-wedged", HELPS), ("gateway-down", HELPS),
-    ("content-filter-burst", USELESS), ("tls-burst", USELESS), ("provider-errors", USELESS), ("crash-loop", USELESS),
-    ("database-broken", REPAIR), ("missing-column", REPAIR), ("a-rule-of-my-own", HELPS),
-])
+@pytest.mark.parametrize(
+    ("rule", "restart"),
+    [
+        ("session-stuck", HELPS),
+        ("qq-resume-loop", HELPS),
+        ("qq-dead", HELPS),
+        ("gateway-wedged", HELPS),
+        ("gateway-down", HELPS),
+        ("content-filter-burst", USELESS),
+        ("tls-burst", USELESS),
+        ("provider-errors", USELESS),
+        ("crash-loop", USELESS),
+        ("database-broken", REPAIR),
+        ("missing-column", REPAIR),
+        ("a-rule-of-my-own", HELPS),
+    ],
+)
 def test_each_cause_has_a_verdict_with_a_reason(rule, restart):
     verdict = judge(incident(rule))
     assert verdict.restart == restart and verdict.because
 
 
-@pytest.mark.parametrize(("text", "why"), [
-    ("OSError: [Errno 28] No space left on device", "free space first"),
-    ("sqlite3.OperationalError: database or disk is full", "free space first"),
-    ("yaml.parser.ParserError: while parsing a block mapping", "config.yaml is wrong"),
-    ("Error code: 429 - {'code': 'insufficient_quota'}", "quota is used up"),
-    ("Error code: 401 - Unauthorized: Invalid API key", "credentials are refused"),
-])
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("OSError: [Errno 28] No space left on device", "free space first"),
+        ("sqlite3.OperationalError: database or disk is full", "free space first"),
+        ("yaml.parser.ParserError: while parsing a block mapping", "config.yaml is wrong"),
+        ("Error code: 429 - {'code': 'insufficient_quota'}", "quota is used up"),
+        ("Error code: 401 - Unauthorized: Invalid API key", "credentials are refused"),
+    ],
+)
 def test_what_a_dying_gateway_says_of_itself_can_only_forbid_a_restart(text, why):
     dead = incident("gateway-down", "gateway", "start-gateway", evidence=(Event(START, "gateway.log", "crashed", more=text),))
     assert judge(dead).restart == USELESS and why in judge(dead).because

@@ -82,14 +82,17 @@ def test_two_broken_databases_are_healed_under_one_stop():
     assert [step.kind for step in plan(BROKEN, other).steps] == ["gateway", "heal_database", "heal_database", "gateway"]
 
 
-@pytest.mark.parametrize(("rule", "text", "why"), [
-    ("content-filter-burst", "", "1027"),
-    ("provider-errors", "insufficient_quota", "quota"),
-    ("provider-errors", "Error code: 401 - Unauthorized", "credentials"),
-    ("gateway-down", "OSError: [Errno 28] No space left on device", "disk is full"),
-    ("gateway-down", "yaml.scanner.ScannerError: mapping values", "config.yaml"),
-    ("my-own-rule", "output new_sensitive (1027)", "1027"),
-])
+@pytest.mark.parametrize(
+    ("rule", "text", "why"),
+    [
+        ("content-filter-burst", "", "1027"),
+        ("provider-errors", "insufficient_quota", "quota"),
+        ("provider-errors", "Error code: 401 - Unauthorized", "credentials"),
+        ("gateway-down", "OSError: [Errno 28] No space left on device", "disk is full"),
+        ("gateway-down", "yaml.scanner.ScannerError: mapping values", "config.yaml"),
+        ("my-own-rule", "output new_sensitive (1027)", "1027"),
+    ],
+)
 def test_a_restart_that_cannot_help_is_refused_with_the_reason(rule, text, why):
     made = plan(incident(rule, "k", "restart-gateway", evidence=(Event(START, "gateway.log", text),)))
     assert made.hold.final and why in made.hold.reason and made.steps == ()
@@ -136,7 +139,9 @@ def test_each_limit_holds_with_its_reason(name):
 
 
 def test_limits_of_another_recipe_do_not_hold_this_one():
-    history = History(actions=(done("add-missing-columns", "x", 10 * MINUTE),) , refusals=(Refusal("heal-database", START + HOUR, "ann", START),))
+    history = History(
+        actions=(done("add-missing-columns", "x", 10 * MINUTE),), refusals=(Refusal("heal-database", START + HOUR, "ann", START),)
+    )
     history = replace(history, actions=tuple(replace(one, restarted=False) for one in history.actions))
     assert plan(STUCK, history=history).hold is None
 

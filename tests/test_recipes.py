@@ -43,8 +43,14 @@ def test_each_mistake_is_told_with_its_line(path):
 
 def test_the_six_shipped_recipes_ask_a_person_and_verify():
     recipes = shipped()
-    assert sorted(recipes) == ["add-missing-columns", "heal-database", "restart-gateway", "set-aside-database", "start-gateway",
-                               "stop-crash-loop"]
+    assert sorted(recipes) == [
+        "add-missing-columns",
+        "heal-database",
+        "restart-gateway",
+        "set-aside-database",
+        "start-gateway",
+        "stop-crash-loop",
+    ]
     for recipe in recipes.values():
         assert recipe.approval == "ask" and recipe.verify and recipe.verify.quiet and recipe.titles["zh"], recipe.id
 
@@ -76,7 +82,7 @@ def test_a_rule_that_names_a_missing_recipe_is_told_the_near_one():
 
 def test_every_kind_of_step_has_its_parts():
     for kind, module in KINDS.items():
-        assert module.KIND == kind and isinstance(module.REPEATABLE, bool)
+        assert kind == module.KIND and isinstance(module.REPEATABLE, bool)
         assert all(callable(getattr(module, name)) for name in ("read", "describe", "run", "Args"))
 
 
@@ -90,7 +96,9 @@ def test_ten_thousand_mutated_recipe_files_never_crash():
         text = list(rng.choice(texts))
         for _ in range(rng.randint(1, 6)):
             place = rng.randrange(len(text))
-            text[place : place + rng.randint(0, 4)] = rng.choice(["{", "}", "[", "]", ": ", "\n", "\t", "- ", "'", "é", "\x00", "*a", "&a", "!!x", "0", ""])
+            text[place : place + rng.randint(0, 4)] = rng.choice(
+                ["{", "}", "[", "]", ": ", "\n", "\t", "- ", "'", "é", "\x00", "*a", "&a", "!!x", "0", ""]
+            )
         problems: list[Problem] = []
         recipes = [read_recipe(section) for section in read_documents("x.yaml", "".join(text).encode(), problems)]
         check_recipes(recipes, [rule("stuck", recipes[0].id if recipes else None)], problems)

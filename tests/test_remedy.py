@@ -42,8 +42,9 @@ def machine(tmp_path):
 def approved(store, machine):
     """Propose, ask, and have ann say yes."""
     world = machine.world()
-    plan = ask(propose(machine.wrong, machine.recipes, store, world, machine.now), store, world, machine.wrong, machine.recipes,
-               machine.now)[0]
+    plan = ask(
+        propose(machine.wrong, machine.recipes, store, world, machine.now), store, world, machine.wrong, machine.recipes, machine.now
+    )[0]
     assert plan.hold is None, plan.hold
     assert answer(store, new_code(store, plan.id, COMMAND_LINE, machine.now), True, "ann", COMMAND_LINE, machine.now).ok
     return plan
@@ -84,7 +85,9 @@ def test_an_approval_written_by_hand_into_the_store_without_its_digest_is_no_app
 def test_an_edited_plan_with_a_fitting_digest_is_still_not_what_the_recipes_say(store, machine):
     """Even someone who can write the store cannot make the watchdog run what no recipe file holds."""
     plan = approved(store, machine)
-    evil = replace(rows.get(store, plan.id).plan, steps=(Step("command", CommandArgs(("/bin/evil",), timedelta(seconds=5))),), words=("harmless",))
+    evil = replace(
+        rows.get(store, plan.id).plan, steps=(Step("command", CommandArgs(("/bin/evil",), timedelta(seconds=5))),), words=("harmless",)
+    )
     evil = replace(evil, digest=digest_of(evil))
     store.db.execute("UPDATE plans SET content = ?, digest = ?, answered_digest = ?", (rows._content(evil), evil.digest, evil.digest))
     outcome = go(store, machine, plan)[-1]
@@ -230,7 +233,9 @@ def full_disk(monkeypatch):
     FullDisk.full = ""
 
 
-@pytest.mark.parametrize("statement", ["UPDATE plans SET state = ?, claimed_at", "INSERT INTO audit", "INSERT INTO actions", "INSERT INTO steps_done"])
+@pytest.mark.parametrize(
+    "statement", ["UPDATE plans SET state = ?, claimed_at", "INSERT INTO audit", "INSERT INTO actions", "INSERT INTO steps_done"]
+)
 def test_with_a_full_disk_nothing_is_started(full_disk, tmp_path, machine, statement):
     with Store.open(tmp_path / "state" / "full.db") as store:
         plan = approved(store, machine)
@@ -257,6 +262,7 @@ def test_a_disk_that_fills_up_after_the_stop_does_not_leave_the_gateway_stopped(
 
 
 # dying in the middle
+
 
 def _die_at(folder: str, point: str, times: int, broken: bool) -> None:
     """In a process of its own: carry out plan 1 and die, by SIGKILL, at a certain point."""
@@ -301,8 +307,20 @@ def _died_at(folder: Path, point: str, times: int, broken: bool) -> bool:
     return child.exitcode == -signal.SIGKILL
 
 
-DEATHS = [("checked", 1), ("claimed", 1), ("looked", 1), ("begun", 1), ("step begun", 1), ("step done", 1), ("step begun", 2), ("step done", 2),
-          ("step begun", 3), ("step done", 3), ("verified", 1), ("recorded", 1)]
+DEATHS = [
+    ("checked", 1),
+    ("claimed", 1),
+    ("looked", 1),
+    ("begun", 1),
+    ("step begun", 1),
+    ("step done", 1),
+    ("step begun", 2),
+    ("step done", 2),
+    ("step begun", 3),
+    ("step done", 3),
+    ("verified", 1),
+    ("recorded", 1),
+]
 
 
 @pytest.mark.parametrize(("point", "times"), DEATHS, ids=[f"{point} {times}" for point, times in DEATHS])
@@ -313,8 +331,9 @@ def test_killed_at_any_point_no_step_is_done_twice_and_a_stopped_gateway_is_told
         approved(store, before)
     assert _died_at(tmp_path, point, times, True)
     done = (tmp_path / "ran").read_text().splitlines() if (tmp_path / "ran").exists() else []
-    monkeypatch.setattr(heal_database, "run",
-                        lambda args, world: (world.run(("doctor", "undo" if args.undo else "heal"), 1), ok("heal", "healed"))[1])
+    monkeypatch.setattr(
+        heal_database, "run", lambda args, world: (world.run(("doctor", "undo" if args.undo else "heal"), 1), ok("heal", "healed"))[1]
+    )
     after = _machine(tmp_path, True)
     with Store.open(tmp_path / "state" / "watchdog.db") as store:
         if point == "checked":  # nothing had happened yet: it is carried out now, once
@@ -437,6 +456,8 @@ def test_a_command_runs_through_the_world_with_its_time_limit(tmp_path):
     from watchdog.actions import command
 
     calls = []
-    world = replace(Machine(tmp_path).world(), run=lambda argv, timeout, env=None: (calls.append((argv, timeout)), Ran(0, "token=abcdefgh"))[1])
+    world = replace(
+        Machine(tmp_path).world(), run=lambda argv, timeout, env=None: (calls.append((argv, timeout)), Ran(0, "token=abcdefgh"))[1]
+    )
     outcome = command.run(CommandArgs(("/bin/x", "a b"), timedelta(seconds=9)), world)
     assert calls == [(("/bin/x", "a b"), 9.0)] and outcome.output == "token=[secret]"

@@ -100,7 +100,9 @@ def test_the_operators_story_from_4009_to_a_healed_gateway(story, doctor):
     # 10:00 QQ resumes a dead session for ever; a restart is asked for and allowed.
     machine.wrong, machine.cured_by = [QQ], Machine.restarted
     story.at("10:00").check()
-    assert story.question.words == ("restart the gateway (system unit hermes-gateway.service): /usr/bin/systemctl restart hermes-gateway.service",)
+    assert story.question.words == (
+        "restart the gateway (system unit hermes-gateway.service): /usr/bin/systemctl restart hermes-gateway.service",
+    )
     assert machine.ran == []
     story.approve().check()
     assert story.said == ["Restart the gateway: done and verified"] and machine.verbs() == ["restart"]
@@ -116,7 +118,7 @@ def test_the_operators_story_from_4009_to_a_healed_gateway(story, doctor):
     assert [step.kind for step in plan.steps] == ["gateway", "heal_database", "add_column", "gateway"]
     assert plan.incidents[0] == "database-broken state.db"
     assert plan.chain.startswith("database broken → crash loop")
-    assert len([one for one in rows.in_state(story.store, "pending")]) == 1  # one question for all of it
+    assert len(rows.in_state(story.store, "pending")) == 1  # one question for all of it
 
     # 10:40 ann says yes: heal, add, one start.
     story.at("10:40").check().approve().check()

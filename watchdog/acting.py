@@ -1,9 +1,9 @@
 """The right half of the line, ready to be called: propose, ask, carry out what was approved.
 
-    world = measure_world(home, state, settings.limits, settings.unit)
-    plans = propose(incidents, book.recipes, store, world, now, not_checked)    reads only; what a dry run shows
-    plans = ask(plans, store, now)                                              stores what may be asked, gives it its id
-    outcomes = carry_out_approved(store, world, looking(book, sources, store, world))
+world = measure_world(home, state, settings.limits, settings.unit)
+plans = propose(incidents, book.recipes, store, world, now, not_checked)    reads only; what a dry run shows
+plans = ask(plans, store, now)                                              stores what may be asked, gives it its id
+outcomes = carry_out_approved(store, world, looking(book, sources, store, world))
 """
 
 from __future__ import annotations
@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 
 
 def propose(
-    incidents: Iterable[Incident], recipes: Mapping[str, Recipe], store: Store | None, world: World, now: datetime,
+    incidents: Iterable[Incident],
+    recipes: Mapping[str, Recipe],
+    store: Store | None,
+    world: World,
+    now: datetime,
     not_checked: Iterable[str] = (),
 ) -> tuple[Plan, ...]:
     """The plans for what is open now, with the reasons they must wait; writes nothing."""
@@ -53,8 +57,9 @@ def maintenance_until(store: Store | None, now: datetime) -> datetime | None:
     return planned.until if planned else None
 
 
-def ask(plans: Sequence[Plan], store: Store, world: World, incidents: Sequence[Incident], recipes: Mapping[str, Recipe],
-        now: datetime) -> tuple[Plan, ...]:
+def ask(
+    plans: Sequence[Plan], store: Store, world: World, incidents: Sequence[Incident], recipes: Mapping[str, Recipe], now: datetime
+) -> tuple[Plan, ...]:
     """Store what may be asked (and only that), withdraw what is no longer needed, disarm when cures do not last."""
     if world.gateway.started_at is not None:
         rows.note_starts(store, (world.gateway.started_at,))

@@ -49,8 +49,16 @@ def ask(store: Store, plan: Plan, now: datetime) -> int:
         told = {"words": plan.words, "host": plan.host, "home": plan.home, "incidents": plan.incidents, "evidence": plan.evidence}
         rows.audit(store, "asked", now, plan, says=plan.title, more=told)
         if plan.approval == "auto":
-            rows.move(store, plan.id, ("pending",), "approved", answered_at=text_of(now), answered_by="settings (auto)",
-                      answered_via="auto", answered_digest=plan.digest)
+            rows.move(
+                store,
+                plan.id,
+                ("pending",),
+                "approved",
+                answered_at=text_of(now),
+                answered_by="settings (auto)",
+                answered_via="auto",
+                answered_digest=plan.digest,
+            )
             rows.audit(store, "approved", now, plan, "settings (auto)", "auto", "the settings let this recipe run without asking")
         return plan.id
 
@@ -65,15 +73,22 @@ def new_code(store: Store, plan_id: int, via: str, now: datetime, to: str = "") 
 
 
 def answer(
-    store: Store, code: str, yes: bool, by: str, via: str, now: datetime, allowed: Collection[str] | None = None,
+    store: Store,
+    code: str,
+    yes: bool,
+    by: str,
+    via: str,
+    now: datetime,
+    allowed: Collection[str] | None = None,
     limits: Limits | None = None,
 ) -> Answer:
     """A person's yes or no. `allowed` is the list of who may answer on this channel; without one, only the command line may."""
     limits = limits or Limits()
     if by not in allowed if allowed is not None else via != COMMAND_LINE:
         with store.atomic() as db:
-            told = db.execute("SELECT count(*) FROM audit WHERE what = 'not allowed' AND via = ? AND at > ?",
-                              (via, text_of(now - timedelta(hours=1)))).fetchone()[0]
+            told = db.execute(
+                "SELECT count(*) FROM audit WHERE what = 'not allowed' AND via = ? AND at > ?", (via, text_of(now - timedelta(hours=1)))
+            ).fetchone()[0]
             if told < 20:  # a flood of strangers is one story, not a full disk
                 rows.audit(store, "not allowed", now, by=harmless(by, 60), via=via, says="someone who is not on the list of approvers")
         return Answer(False, f"{harmless(by, 60)} may not answer on {via}; the settings list who may")
@@ -81,15 +96,18 @@ def answer(
     with store.atomic() as db:
         expire(store, now)
         # Rows in the future count too: setting the clock back opens no lock.
-        wrong = db.execute("SELECT count(*) FROM wrong_tries WHERE via = ? AND by = ? AND at > ?",
-                           (via, by, text_of(now - limits.locked_for))).fetchone()[0]
+        wrong = db.execute(
+            "SELECT count(*) FROM wrong_tries WHERE via = ? AND by = ? AND at > ?", (via, by, text_of(now - limits.locked_for))
+        ).fetchone()[0]
         if wrong >= limits.wrong_tries:
             return Answer(False, f"{wrong} wrong codes; no answer is taken from {harmless(by, 60)} on {via} for {spell(limits.locked_for)}")
         row = _find(store, given) if len(_word(code)) == LENGTH else None
         if row is None or (via != COMMAND_LINE and (row["via"] != via or (row["to"] and row["to"] != by))):
             db.execute("INSERT INTO wrong_tries (via, by, at) VALUES (?,?,?)", (via, by, text_of(now)))
             rows.audit(store, "wrong code", now, by=by, via=via, says=f"try {wrong + 1} of {limits.wrong_tries}")
-            return Answer(False, f"that code is not known; {limits.wrong_tries - wrong - 1} tries left. Open questions: hermes-watchdog plans")
+            return Answer(
+                False, f"that code is not known; {limits.wrong_tries - wrong - 1} tries left. Open questions: hermes-watchdog plans"
+            )
         stored = rows.get(store, row["plan"])
         if stored is None:
             return Answer(False, "the plan of that code is gone", row["plan"])
@@ -102,8 +120,11 @@ def _record(store: Store, stored: Stored, code_id: int, yes: bool, by: str, via:
     if digest_of(stored.plan) != stored.plan.digest:
         rows.move(store, stored.id, rows.OPEN, "lapsed", finished_at=text_of(now), says="changed in the store")
         rows.audit(store, "lapsed", now, stored.plan, by, via, "the stored plan is not the one that was asked")
-        return Answer(False, f"plan {stored.id} changed since it was asked at {clock(stored.asked_at)}; look at it again: "
-                             f"hermes-watchdog plan {stored.id}", stored.id)
+        return Answer(
+            False,
+            f"plan {stored.id} changed since it was asked at {clock(stored.asked_at)}; look at it again: hermes-watchdog plan {stored.id}",
+            stored.id,
+        )
     # One statement decides: of two taps, or two channels at once, one finds the question still open.
     cursor = store.db.execute(
         "UPDATE plans SET state = ?, answered_at = ?, answered_by = ?, answered_via = ?, answered_digest = digest "
@@ -120,7 +141,9 @@ def _record(store: Store, stored: Stored, code_id: int, yes: bool, by: str, via:
     for recipe in stored.plan.recipes:
         store.db.execute("INSERT INTO refusals (recipe, until, by, at) VALUES (?,?,?,?)", (recipe, text_of(until), by, text_of(now)))
     store.db.execute("UPDATE plans SET finished_at = ?, says = ? WHERE id = ?", (text_of(now), f"refused by {by}", stored.id))
-    return Answer(True, f"plan {stored.id} refused; {', '.join(stored.plan.recipes)} is not proposed again before {clock(until)}", stored.id)
+    return Answer(
+        True, f"plan {stored.id} refused; {', '.join(stored.plan.recipes)} is not proposed again before {clock(until)}", stored.id
+    )
 
 
 def _why_closed(store: Store, stored: Stored) -> str:
@@ -168,7 +191,9 @@ def approved(store: Store, now: datetime, limits: Limits | None = None) -> tuple
             late = (stored.answered_at or stored.asked_at) + (limits or Limits()).carry_out_within
             if max(late, stored.expires_at) > now:
                 ready.append(stored.id)
-            elif rows.move(store, stored.id, ("approved",), "lapsed", finished_at=text_of(now), says="approved, but not carried out in time"):
+            elif rows.move(
+                store, stored.id, ("approved",), "lapsed", finished_at=text_of(now), says="approved, but not carried out in time"
+            ):
                 rows.audit(store, "lapsed", now, stored.plan, says="approved, but not carried out in time")
     return tuple(ready)
 

@@ -71,15 +71,25 @@ def _too_often(plan: Plan, recipes: Sequence[Recipe], case: Case, history: Histo
             again = max(_times([action.at for action in mine if action.key == key], WEEK, now) for key in {one.key for one in mine})
             until = last + pause(recipe.cooldown, again, limits)
             if until > now:
-                found.append(Hold(f"{recipe.id} was carried out at {clock(last)}{_future(last, now)}; pause of {spell(until - last)}", until))
+                found.append(
+                    Hold(f"{recipe.id} was carried out at {clock(last)}{_future(last, now)}; pause of {spell(until - last)}", until)
+                )
         today = sorted({action.plan: action.at for action in mine if action.at > now - DAY}.values())
         if len(today) >= recipe.max_per_day:
-            found.append(Hold(f"{recipe.id} was carried out {len(today)} times in 24 hours (limit {recipe.max_per_day})",
-                              today[-recipe.max_per_day] + DAY))
+            found.append(
+                Hold(
+                    f"{recipe.id} was carried out {len(today)} times in 24 hours (limit {recipe.max_per_day})",
+                    today[-recipe.max_per_day] + DAY,
+                )
+            )
     done = sorted({action.plan: action.at for action in history.actions if action.at > now - DAY}.values())
     if len(done) >= limits.per_day:
-        found.append(Hold(f"the watchdog acted {len(done)} times in 24 hours (limit {limits.per_day})",
-                          done[-limits.per_day] + DAY if limits.per_day else None))
+        found.append(
+            Hold(
+                f"the watchdog acted {len(done)} times in 24 hours (limit {limits.per_day})",
+                done[-limits.per_day] + DAY if limits.per_day else None,
+            )
+        )
     if plan.restarts:
         found += _restarts(case, history, limits, now)
     return found
@@ -93,12 +103,20 @@ def _restarts(case: Case, history: History, limits: Limits, now: datetime) -> li
     every = sorted({*ours, *others})
     found = []
     if every and every[-1] + limits.grace > now:
-        found.append(Hold(f"the gateway was started at {clock(every[-1])}{_future(every[-1], now)}; it gets {spell(limits.grace)} to settle",
-                          every[-1] + limits.grace))
+        found.append(
+            Hold(
+                f"the gateway was started at {clock(every[-1])}{_future(every[-1], now)}; it gets {spell(limits.grace)} to settle",
+                every[-1] + limits.grace,
+            )
+        )
     hour = [at for at in every if at > now - HOUR]
     if len(hour) >= limits.per_hour:
-        found.append(Hold(f"the gateway was started {len(hour)} times in the last hour, by anyone (limit {limits.per_hour})",
-                          hour[-limits.per_hour] + HOUR if limits.per_hour else None))
+        found.append(
+            Hold(
+                f"the gateway was started {len(hour)} times in the last hour, by anyone (limit {limits.per_hour})",
+                hour[-limits.per_hour] + HOUR if limits.per_hour else None,
+            )
+        )
     return found
 
 
@@ -111,8 +129,11 @@ def not_yet_failed(
     recipe: Recipe, key: str, recipes: Mapping[str, Recipe], history: History, limits: Limits, now: datetime
 ) -> Recipe | None:
     """The recipe, or the one that its file names for when it failed; None when all of them failed for this key."""
-    failed = {action.recipe for action in history.actions
-              if action.key == key and action.state == "failed" and action.at > now - limits.remember_failures}
+    failed = {
+        action.recipe
+        for action in history.actions
+        if action.key == key and action.state == "failed" and action.at > now - limits.remember_failures
+    }
     seen: set[str] = set()
     one: Recipe | None = recipe
     while one is not None and one.id in failed and one.id not in seen:
@@ -128,8 +149,11 @@ def must_disarm(incidents: Sequence[Incident], recipes: Mapping[str, Recipe], hi
         if incident.status != "open" or recipe is None or history.disarmed:
             continue
         key = f"{incident.rule} {incident.key}".strip()
-        mine = {action.plan: action.at for action in history.actions
-                if action.key == key and action.recipe == recipe.id and action.since_armed and action.at > now - DAY}
+        mine = {
+            action.plan: action.at
+            for action in history.actions
+            if action.key == key and action.recipe == recipe.id and action.since_armed and action.at > now - DAY
+        }
         if len(mine) >= recipe.max_per_day and incident.last_seen_at >= max(mine.values()):
             return f"{recipe.id} was carried out {len(mine)} times in 24 hours for {key}, and the fault is back"
     return ""

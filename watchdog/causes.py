@@ -35,22 +35,40 @@ class Case:
 
 # rule: its place in the order of causes, the verdict, the rules that follow from it
 _KNOWN: dict[str, tuple[int, Verdict, tuple[str, ...]]] = {
-    "database-broken": (10, Verdict(REPAIR, "the file stays broken through any number of restarts; heal it first"),
-                        ("crash-loop", "gateway-down", "session-stuck")),
-    "missing-column": (20, Verdict(REPAIR, "the column is still missing after a restart; add it first"),
-                       ("crash-loop", "gateway-down")),
-    "content-filter-burst": (30, Verdict(USELESS, "the provider refuses this content (1027) and will refuse it again; start a new "
-                                                  "session in that chat (/new) or use another model"), ("session-stuck",)),
-    "tls-burst": (40, Verdict(USELESS, "the connection to the provider is damaged on its way; look at the network, VPN or proxy"),
-                  ("session-stuck",)),
-    "provider-errors": (40, Verdict(USELESS, "the provider fails, not the gateway; look at its status page, or change the model"),
-                        ("session-stuck",)),
+    "database-broken": (
+        10,
+        Verdict(REPAIR, "the file stays broken through any number of restarts; heal it first"),
+        ("crash-loop", "gateway-down", "session-stuck"),
+    ),
+    "missing-column": (20, Verdict(REPAIR, "the column is still missing after a restart; add it first"), ("crash-loop", "gateway-down")),
+    "content-filter-burst": (
+        30,
+        Verdict(
+            USELESS,
+            "the provider refuses this content (1027) and will refuse it again; start a new "
+            "session in that chat (/new) or use another model",
+        ),
+        ("session-stuck",),
+    ),
+    "tls-burst": (
+        40,
+        Verdict(USELESS, "the connection to the provider is damaged on its way; look at the network, VPN or proxy"),
+        ("session-stuck",),
+    ),
+    "provider-errors": (
+        40,
+        Verdict(USELESS, "the provider fails, not the gateway; look at its status page, or change the model"),
+        ("session-stuck",),
+    ),
     "telegram-down": (45, Verdict(HELPS, "a new process connects anew, once the network is back"), ()),
-    "qq-resume-loop": (50, Verdict(HELPS, "a new process identifies itself anew instead of resuming a dead session"),
-                       ("session-stuck",)),
+    "qq-resume-loop": (50, Verdict(HELPS, "a new process identifies itself anew instead of resuming a dead session"), ("session-stuck",)),
     "qq-dead": (50, Verdict(HELPS, "QQ gave up for good; only a new process tries again"), ()),
     "gateway-wedged": (60, Verdict(HELPS, "its event loop is frozen and does not come back by itself"), ("session-stuck",)),
-    "crash-loop": (70, Verdict(USELESS, "it is already being restarted over and over; find what kills it"), ("gateway-down", "session-stuck")),
+    "crash-loop": (
+        70,
+        Verdict(USELESS, "it is already being restarted over and over; find what kills it"),
+        ("gateway-down", "session-stuck"),
+    ),
     "gateway-down": (80, Verdict(HELPS, "nothing runs, so starting it is the cure"), ("session-stuck",)),
     "session-stuck": (90, Verdict(HELPS, "the turn that hangs ends with the process"), ()),
 }
@@ -58,15 +76,29 @@ _OTHER = (55, Verdict(HELPS, "the rule proposes it"), ())
 
 # What a dying gateway or a failing call says of itself. Log text only ever forbids a restart here; it never causes one.
 _DEEPER: tuple[tuple[str, re.Pattern[str], str], ...] = (
-    ("full disk", re.compile(r"(?i)no space left on device|disk is full|\bENOSPC\b|disk quota exceeded"),
-     "the disk is full: free space first; a restart cannot write its files either"),
-    ("bad config", re.compile(r"(?i)\byaml\.(?:scanner|parser)\b|invalid config|fatal config|config\S* (?:is invalid|could not be parsed)|code 78\b"),
-     "config.yaml is wrong: correct it; a restart reads the same file"),
-    ("quota", re.compile(r"(?i)insufficient_quota|quota (?:exceeded|exhausted)|insufficient balance|\b402\b.{0,40}payment|billing"),
-     "the provider's quota is used up: top up or change the model; a restart asks the same account"),
-    ("bad credentials", re.compile(r"(?i)invalid[ _](?:api[ _]?key|token)|incorrect api key|authentication(?:error| failed)|\b401\b.{0,40}unauthorized"
-                                   r"|unauthorized.{0,20}\b401\b"),
-     "the credentials are refused: renew the key or token; a restart sends the same ones"),
+    (
+        "full disk",
+        re.compile(r"(?i)no space left on device|disk is full|\bENOSPC\b|disk quota exceeded"),
+        "the disk is full: free space first; a restart cannot write its files either",
+    ),
+    (
+        "bad config",
+        re.compile(r"(?i)\byaml\.(?:scanner|parser)\b|invalid config|fatal config|config\S* (?:is invalid|could not be parsed)|code 78\b"),
+        "config.yaml is wrong: correct it; a restart reads the same file",
+    ),
+    (
+        "quota",
+        re.compile(r"(?i)insufficient_quota|quota (?:exceeded|exhausted)|insufficient balance|\b402\b.{0,40}payment|billing"),
+        "the provider's quota is used up: top up or change the model; a restart asks the same account",
+    ),
+    (
+        "bad credentials",
+        re.compile(
+            r"(?i)invalid[ _](?:api[ _]?key|token)|incorrect api key|authentication(?:error| failed)|\b401\b.{0,40}unauthorized"
+            r"|unauthorized.{0,20}\b401\b"
+        ),
+        "the credentials are refused: renew the key or token; a restart sends the same ones",
+    ),
     ("content filter", re.compile(r"new_sensitive|\(1027\)"), _KNOWN["content-filter-burst"][1].because),
 )
 _TELLING = {"session-stuck", "qq-resume-loop", "qq-dead", "gateway-wedged"}  # their cure does not depend on what they say

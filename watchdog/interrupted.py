@@ -38,12 +38,19 @@ def find_interrupted(store: Store, world: World) -> tuple[Outcome, ...]:
 def _where(stored: Stored, store: Store, world: World) -> str:
     begun = [row for row in rows.steps_of(store, stored.id) if row["part"] == "steps"]
     last = begun[-1] if begun else None
-    place = "before its first step" if last is None else (
-        f"{'after' if last['ended_at'] else 'in the middle of'} step {last['number'] + 1} of {len(stored.plan.steps)} "
-        f"({stored.plan.words[last['number']]})")
+    place = (
+        "before its first step"
+        if last is None
+        else (
+            f"{'after' if last['ended_at'] else 'in the middle of'} step {last['number'] + 1} of {len(stored.plan.steps)} "
+            f"({stored.plan.words[last['number']]})"
+        )
+    )
     running = {True: "the gateway runs", False: "THE GATEWAY IS NOT RUNNING", None: "whether the gateway runs cannot be told"}
-    return (f"the watchdog was cut off {place}; {running[world.now_gateway().alive]}; nothing is repeated by itself: "
-            f"hermes-watchdog resume {stored.id} goes on, hermes-watchdog abandon {stored.id} leaves it")
+    return (
+        f"the watchdog was cut off {place}; {running[world.now_gateway().alive]}; nothing is repeated by itself: "
+        f"hermes-watchdog resume {stored.id} goes on, hermes-watchdog abandon {stored.id} leaves it"
+    )
 
 
 def resume(plan_id: int, store: Store, world: World, look_again: LookAgain, by: str) -> tuple[Outcome, ...]:
@@ -51,20 +58,48 @@ def resume(plan_id: int, store: Store, world: World, look_again: LookAgain, by: 
     find_interrupted(store, world)
     stored = rows.get(store, plan_id)
     if stored is None or stored.state != "interrupted":
-        return (Outcome("", f"plan {plan_id}", False, f"plan {plan_id} is {stored.state if stored else 'not there'}; only an interrupted "
-                                                      "plan can be resumed"),)
+        return (
+            Outcome(
+                "",
+                f"plan {plan_id}",
+                False,
+                f"plan {plan_id} is {stored.state if stored else 'not there'}; only an interrupted plan can be resumed",
+            ),
+        )
     plan = stored.plan
     if digest_of(plan) != plan.digest or stored.answered_digest != plan.digest:
-        return (Outcome(plan.digest, f"plan {plan_id}", False, f"plan {plan_id} changed since it was approved; abandon it: "
-                                                               f"hermes-watchdog abandon {plan_id}"),)
+        return (
+            Outcome(
+                plan.digest,
+                f"plan {plan_id}",
+                False,
+                f"plan {plan_id} changed since it was approved; abandon it: hermes-watchdog abandon {plan_id}",
+            ),
+        )
     ended = {row["number"]: row for row in rows.steps_of(store, plan_id) if row["part"] == "steps"}
     first = next((number for number in range(len(plan.steps)) if number not in ended or not ended[number]["ended_at"]), len(plan.steps))
-    if any(row["ended_at"] and not row["ok"] for row in ended.values()) or any(row["part"] == "rollback" for row in rows.steps_of(store, plan_id)):
-        return (Outcome(plan.digest, f"plan {plan_id}", False, "a step had failed before it was cut off; there is nothing to go on with. "
-                                                               f"Set things right by hand, then: hermes-watchdog abandon {plan_id}"),)
+    if any(row["ended_at"] and not row["ok"] for row in ended.values()) or any(
+        row["part"] == "rollback" for row in rows.steps_of(store, plan_id)
+    ):
+        return (
+            Outcome(
+                plan.digest,
+                f"plan {plan_id}",
+                False,
+                "a step had failed before it was cut off; there is nothing to go on with. "
+                f"Set things right by hand, then: hermes-watchdog abandon {plan_id}",
+            ),
+        )
     if first in ended and not KINDS[plan.steps[first].kind].REPEATABLE:
-        return (Outcome(plan.digest, f"plan {plan_id}", False, f"step {first + 1} ({plan.words[first]}) may have run half way and is not "
-                                                               f"begun twice; finish it by hand, then: hermes-watchdog abandon {plan_id}"),)
+        return (
+            Outcome(
+                plan.digest,
+                f"plan {plan_id}",
+                False,
+                f"step {first + 1} ({plan.words[first]}) may have run half way and is not "
+                f"begun twice; finish it by hand, then: hermes-watchdog abandon {plan_id}",
+            ),
+        )
     try:
         with acting(world), no_hurry():
             with store.atomic():
@@ -85,7 +120,9 @@ def abandon(plan_id: int, store: Store, world: World, by: str) -> Outcome:
     find_interrupted(store, world)
     stored = rows.get(store, plan_id)
     if stored is None or stored.state not in ("interrupted", *rows.OPEN):
-        raise WatchdogError(f"plan {plan_id} is {stored.state if stored else 'not there'}; only an open or interrupted plan can be abandoned")
+        raise WatchdogError(
+            f"plan {plan_id} is {stored.state if stored else 'not there'}; only an open or interrupted plan can be abandoned"
+        )
     says = f"abandoned by {by}"
     alive = world.now_gateway().alive
     if alive is False and STOP in stored.plan.steps:

@@ -60,8 +60,9 @@ def make_plans(
     plan = _merge(parts, case, world)
     # What the merged plan takes care of needs no refusal of its own.
     left = [one for one in _once(refused) if not set(one.incidents) <= set(plan.incidents)]
-    return replace(plan, hold=budget.hold(plan, [part.recipe for part in parts if part.recipe.id in plan.recipes],
-                                          case, firing, history, world, now)), *left
+    return replace(
+        plan, hold=budget.hold(plan, [part.recipe for part in parts if part.recipe.id in plan.recipes], case, firing, history, world, now)
+    ), *left
 
 
 def name_of(incident: Incident) -> str:
@@ -72,25 +73,47 @@ def _part(incident: Incident, recipes: Mapping[str, Recipe], history: History, c
     first = recipes[incident.recipe or ""]
     recipe = budget.not_yet_failed(first, name_of(incident), recipes, history, world.limits, now)
     if recipe is None:
-        return _refusal(incident, first, case, world, f"it was tried for {name_of(incident)} and did not help; a person must look "
-                                                      "(hermes-watchdog arm --forget allows another try)")
+        return _refusal(
+            incident,
+            first,
+            case,
+            world,
+            f"it was tried for {name_of(incident)} and did not help; a person must look (hermes-watchdog arm --forget allows another try)",
+        )
     if recipe.approval == "never" and recipe.id not in world.limits.auto:
         return _refusal(incident, recipe, case, world, "this recipe is advice only (approval: never)")
     verdict = case.verdict(incident)
     only_restarts = all(step.kind == "gateway" for step in recipe.steps) and any(
-        step.kind == "gateway" and step.args.do != "stop" for step in recipe.steps)
+        step.kind == "gateway" and step.args.do != "stop" for step in recipe.steps
+    )
     if only_restarts and (case.blocked or verdict.restart != HELPS):
         return _refusal(incident, recipe, case, world, f"a restart does not help: {case.blocked or verdict.because}")
     try:
-        return Part(incident, recipe, tuple(fill(step, incident.facts) for step in recipe.steps),
-                    tuple(fill(step, incident.facts) for step in recipe.rollback))
+        return Part(
+            incident,
+            recipe,
+            tuple(fill(step, incident.facts) for step in recipe.steps),
+            tuple(fill(step, incident.facts) for step in recipe.rollback),
+        )
     except ValueError as error:
         return _refusal(incident, recipe, case, world, f"{error}; without it there is no exact command to approve")
 
 
 def _refusal(incident: Incident, recipe: Recipe, case: Case, world: World, why: str) -> Plan:
-    plan = Plan(recipe.title, (name_of(incident),), (recipe.id,), (), (), "", "ask", Hold(why, final=True), chain=case.chain,
-                advice=case.advice, host=world.host, home=str(world.home))
+    plan = Plan(
+        recipe.title,
+        (name_of(incident),),
+        (recipe.id,),
+        (),
+        (),
+        "",
+        "ask",
+        Hold(why, final=True),
+        chain=case.chain,
+        advice=case.advice,
+        host=world.host,
+        home=str(world.home),
+    )
     return replace(plan, digest=digest_of(plan))
 
 

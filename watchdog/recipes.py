@@ -43,17 +43,19 @@ def read_recipe(section: Section) -> Recipe:
         steps=_steps(section, "steps"),
         rollback=_steps(section, "rollback", ()),
         verify=_verify(verify) if verify else None,
-        titles={language: titles.text(language) for language in titles.keys()} if titles else {},
+        titles={language: titles.text(language) for language in titles.nodes} if titles else {},
         otherwise=section.text("otherwise", ""),
         where=f"{section.path}:{section.line}",
-        lines={key: section.line_of(key) for key in section.keys()},
+        lines={key: section.line_of(key) for key in section.nodes},
     )
     section.done()
     if section.has("steps") and not recipe.steps and not any(one.path == section.path for one in section.problems):
         section.wrong_at("steps", "there is none; say what to do, or drop the recipe and give the rule an 'advice'")
     if recipe.steps and recipe.verify is None:
-        section.wrong("'verify' is missing: say which rules are quiet when it worked, such as "
-                      "verify: {quiet: [gateway-down], alive: true, within: 3m}")
+        section.wrong(
+            "'verify' is missing: say which rules are quiet when it worked, such as "
+            "verify: {quiet: [gateway-down], alive: true, within: 3m}"
+        )
     _order(section, recipe.steps)
     return recipe
 
@@ -92,12 +94,19 @@ def _order(section: Section, steps: Sequence[Step]) -> None:
     for step in steps:
         first = seen.get((step.kind, step.args))
         if first and step.kind != "gateway":
-            section.problems.append(Problem(section.path, step.line, f"{step.kind}: the same step as on line {first}; a recipe must not loop"))
+            section.problems.append(
+                Problem(section.path, step.line, f"{step.kind}: the same step as on line {first}; a recipe must not loop")
+            )
         seen.setdefault((step.kind, step.args), step.line)
         if step.kind == "gateway":
             if step.args.do in ("stop", "restart") and (stopped or started):
-                section.problems.append(Problem(section.path, step.line, "gateway: stopped again after it was stopped or started; "
-                                                                         "a recipe must not loop: stop, repair, start"))
+                section.problems.append(
+                    Problem(
+                        section.path,
+                        step.line,
+                        "gateway: stopped again after it was stopped or started; a recipe must not loop: stop, repair, start",
+                    )
+                )
             stopped += step.args.do != "start"
             started += step.args.do != "stop"
 
@@ -112,8 +121,14 @@ def check_recipes(
         if rule.recipe and rule.recipe not in every:
             problems.append(_at(rule.where, 0, f"recipe: there is no recipe '{harmless(rule.recipe, 40)}'{_near(rule.recipe, every)}"))
         elif rule.recipe and not any(measured(one) for one in rule.when) and every[rule.recipe].approval != "never":
-            problems.append(_at(rule.where, 0, f"recipe: '{rule.recipe}' acts, so one witness must not be a log; add for instance "
-                                               "'- gateway: {is: running}' to 'when'"))
+            problems.append(
+                _at(
+                    rule.where,
+                    0,
+                    f"recipe: '{rule.recipe}' acts, so one witness must not be a log; add for instance "
+                    "'- gateway: {is: running}' to 'when'",
+                )
+            )
     for recipe in every.values():
         _names(recipe, every, {*known, *off}, problems)
         proposed = [rule for rule in known.values() if recipe.id in _chain(rule.recipe or "", every)]

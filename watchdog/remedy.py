@@ -49,7 +49,9 @@ class NotNow(Exception):
     """The plan is not carried out; the text says why."""
 
 
-def carry_out(plan_id: int, store: Store, world: World, look_again: LookAgain, clock: Callable[[], datetime] | None = None) -> tuple[Outcome, ...]:
+def carry_out(
+    plan_id: int, store: Store, world: World, look_again: LookAgain, clock: Callable[[], datetime] | None = None
+) -> tuple[Outcome, ...]:
     """What came of it, step by step, and the whole at last. Nothing is done that is not recorded first."""
     world = replace(world, clock=clock) if clock else world
     stored = rows.get(store, plan_id)
@@ -101,8 +103,13 @@ def _check(stored: Stored, store: Store, world: World) -> None:
     if current.state != "approved":
         raise NotNow(f"plan {stored.id} is {current.state}, not approved" + (f": {current.says}" if current.says else ""))
     if not digest_of(plan) == plan.digest == stored.answered_digest:
-        _lapse(stored, store, now, f"plan {stored.id} changed since it was approved at {shown(stored.answered_at or now)}; look at it "
-                                   f"again: hermes-watchdog plan {stored.id}")
+        _lapse(
+            stored,
+            store,
+            now,
+            f"plan {stored.id} changed since it was approved at {shown(stored.answered_at or now)}; look at it "
+            f"again: hermes-watchdog plan {stored.id}",
+        )
     if (plan.host, plan.home) != (world.host, str(world.home)):
         _lapse(stored, store, now, f"plan {stored.id} is for {plan.home} on {plan.host}, this is {world.home} on {world.host}")
     late = (stored.answered_at or stored.asked_at) + world.limits.carry_out_within
@@ -112,7 +119,9 @@ def _check(stored: Stored, store: Store, world: World) -> None:
     if known.disarmed:
         raise NotNow(f"disarmed since {shown(known.disarmed.at)}: {known.disarmed.why}; after a look: hermes-watchdog arm")
     if known.unfinished:
-        raise NotNow(f"plan {known.unfinished[0]} was begun and not finished; first: hermes-watchdog resume {known.unfinished[0]}, or abandon")
+        raise NotNow(
+            f"plan {known.unfinished[0]} was begun and not finished; first: hermes-watchdog resume {known.unfinished[0]}, or abandon"
+        )
 
 
 def _claim(stored: Stored, store: Store, world: World) -> None:
@@ -195,8 +204,14 @@ def _step(plan: Plan, part: str, number: int, step: Step, store: Store, world: W
     try:
         with store.atomic():
             rows.end_step(store, plan.id, part, number, outcome, world.clock())
-            rows.audit(store, "step done" if outcome.ok else "step failed", world.clock(), plan, says=f"{outcome.step}: {outcome.says}",
-                       more={"output": outcome.output[:32_000], "took": outcome.took.total_seconds()})
+            rows.audit(
+                store,
+                "step done" if outcome.ok else "step failed",
+                world.clock(),
+                plan,
+                says=f"{outcome.step}: {outcome.says}",
+                more={"output": outcome.output[:32_000], "took": outcome.took.total_seconds()},
+            )
     except sqlite3.Error as error:
         outcome = replace(outcome, ok=False, says=f"{outcome.says}; but {UNRECORDED}: {error}")
     at_point("step done")
@@ -248,8 +263,9 @@ def undoing(plan: Plan, failed_at: int, alive: bool | None) -> tuple[Step, ...]:
     """
     repaired = {(step.kind, step.args.database) for step in plan.steps[:failed_at] if hasattr(step.args, "database")}
     mine = any(step.kind == "command" for step in plan.steps[: failed_at + 1])
-    undo = tuple(step for step in plan.rollback
-                 if (step.kind, getattr(step.args, "database", "")) in repaired or (step.kind == "command" and mine))
+    undo = tuple(
+        step for step in plan.rollback if (step.kind, getattr(step.args, "database", "")) in repaired or (step.kind == "command" and mine)
+    )
     stopped = STOP in plan.steps[: failed_at + 1]
     if undo:
         around = STOP in plan.steps
@@ -278,8 +294,11 @@ def _record(plan: Plan, bad: Outcome | None, failed_at: int, noisy: frozenset[st
         with store.atomic():
             rows.move(store, plan.id, rows.UNFINISHED, "done" if bad is None else "failed", finished_at=text_of(now), says=says)
             for recipe, key, place in plan.parts:
-                ill = bad is not None and (place == failed_at or failed_at == len(plan.steps) and (key in noisy or not noisy)
-                                           or failed_at < len(plan.steps) and plan.steps[failed_at].kind == "gateway")
+                ill = bad is not None and (
+                    place == failed_at
+                    or (failed_at == len(plan.steps) and (key in noisy or not noisy))
+                    or (failed_at < len(plan.steps) and plan.steps[failed_at].kind == "gateway")
+                )
                 rows.end_action(store, plan.id, recipe, key, "ok" if bad is None else "failed" if ill else "undone")
             rows.audit(store, "done" if bad is None else "failed", now, plan, says=says)
             if bad is not None:

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -59,18 +60,27 @@ def run(argv: Sequence[str], timeout: float, env: Mapping[str, str] | None = Non
     try:
         # Its own session, so that one signal ends all of it; sh keeps nothing itself, so that 1 GB costs no memory.
         command = sh.Command(program)(
-            *argv[1:], _bg=True, _bg_exc=False, _new_session=True, _in="", _out=kept, _err_to_out=True, _no_out=True,
-            _no_pipe=True, _decode_errors="replace", _out_bufsize=65536, _env=surroundings, _tty_out=False,
+            *argv[1:],
+            _bg=True,
+            _bg_exc=False,
+            _new_session=True,
+            _in="",
+            _out=kept,
+            _err_to_out=True,
+            _no_out=True,
+            _no_pipe=True,
+            _decode_errors="replace",
+            _out_bufsize=65536,
+            _env=surroundings,
+            _tty_out=False,
         )
     except (sh.CommandNotFound, sh.ForkException, OSError) as error:
         return Ran(NOT_THERE, f"{argv[0]}: {error}")
     code = _exit_code(command, timeout)
     if code is None:
         for number in (signal.SIGTERM, signal.SIGKILL):
-            try:
+            with suppress(ProcessLookupError, PermissionError):
                 os.killpg(command.pid, number)
-            except (ProcessLookupError, PermissionError):
-                pass
             if _exit_code(command, 2) is not None:
                 break
         return Ran(TOO_LONG, f"{kept.text()}\n{argv[0]}: not done after {timeout:g} s; ended".lstrip())

@@ -93,9 +93,13 @@ class Supervisor:
 
     @property
     def name(self) -> str:
-        return {SYSTEM: f"system unit {self.unit}", USER: f"user unit {self.unit} of {self.user}",
-                CONTAINER: f"container {self.unit}", LAUNCHD: f"launchd job {self.unit}",
-                PROCESS: "bare process"}.get(self.kind, "nothing that we know")
+        return {
+            SYSTEM: f"system unit {self.unit}",
+            USER: f"user unit {self.unit} of {self.user}",
+            CONTAINER: f"container {self.unit}",
+            LAUNCHD: f"launchd job {self.unit}",
+            PROCESS: "bare process",
+        }.get(self.kind, "nothing that we know")
 
 
 def decide(facts: Facts) -> Supervisor:
@@ -106,8 +110,10 @@ def decide(facts: Facts) -> Supervisor:
     if facts.inside:
         found = replace(found, may_act=False, why_not=facts.inside)
     if found.stop_timeout and found.drain and found.stop_timeout < found.drain:
-        told = (f"{found.name}: its stop time-out ({_spell(found.stop_timeout)}) is shorter than the gateway's drain "
-                f"({_spell(found.drain)}): a stop cuts answers off; raise TimeoutStopSec")
+        told = (
+            f"{found.name}: its stop time-out ({_spell(found.stop_timeout)}) is shorter than the gateway's drain "
+            f"({_spell(found.drain)}): a stop cuts answers off; raise TimeoutStopSec"
+        )
         found = replace(found, warnings=(*found.warnings, told))
     return found
 
@@ -119,10 +125,18 @@ def _by_cgroup(facts: Facts) -> Supervisor | None:
             if path in {line.split(":", 2)[-1] for line in facts.our_cgroup.splitlines()}:
                 return None  # the same container as ours: for us it is a process like any other
             known = next((one for one in facts.containers if one.id == inside[2]), None)
-            return _container(known, facts) if known else Supervisor(
-                CONTAINER, inside[2][:12], may_act=False, found="cgroup",
-                why_not=f"the gateway runs in container {inside[2][:12]}, which neither docker nor podman shows us; "
-                        "run the watchdog as a user who may use docker")
+            return (
+                _container(known, facts)
+                if known
+                else Supervisor(
+                    CONTAINER,
+                    inside[2][:12],
+                    may_act=False,
+                    found="cgroup",
+                    why_not=f"the gateway runs in container {inside[2][:12]}, which neither docker nor podman shows us; "
+                    "run the watchdog as a user who may use docker",
+                )
+            )
     for path in paths:
         names = [part for part in path.split("/") if part.endswith(".service") and not part.startswith("user@")]
         if not names:
@@ -143,8 +157,11 @@ def _by_name(facts: Facts) -> Supervisor:
     if facts.chosen:
         named = [unit for unit in facts.units if unit.name in (facts.chosen, f"{facts.chosen}.service")]
         if not named:
-            return Supervisor(UNKNOWN, may_act=False, why_not=f"settings name the unit '{facts.chosen}', which does not "
-                              "exist here; see systemctl list-unit-files 'hermes*'")
+            return Supervisor(
+                UNKNOWN,
+                may_act=False,
+                why_not=f"settings name the unit '{facts.chosen}', which does not exist here; see systemctl list-unit-files 'hermes*'",
+            )
         return _unit(named[0], facts, "settings")
     boxes = [box for box in facts.containers if facts.home in box.sources]
     units = [unit for unit in facts.units if unit.home == facts.home and "hermes" in (unit.command + unit.name).lower()]
@@ -152,10 +169,16 @@ def _by_name(facts: Facts) -> Supervisor:
         # A living process whose cgroup names no unit was started by hand; a unit file that also exists would start a second one.
         return _process(facts, units)
     if len(boxes) + len(units) + len(facts.agents) > 1:
-        names = ", ".join([*(f"container {box.name}" for box in boxes), *(f"{unit.scope} unit {unit.name}" for unit in units),
-                           *(f"launchd {label}" for label, _ in facts.agents)])
-        return Supervisor(UNKNOWN, may_act=False, why_not=f"more than one could run this gateway: {names}; name the right "
-                          "one in settings.yaml as 'unit:'")
+        names = ", ".join(
+            [
+                *(f"container {box.name}" for box in boxes),
+                *(f"{unit.scope} unit {unit.name}" for unit in units),
+                *(f"launchd {label}" for label, _ in facts.agents),
+            ]
+        )
+        return Supervisor(
+            UNKNOWN, may_act=False, why_not=f"more than one could run this gateway: {names}; name the right one in settings.yaml as 'unit:'"
+        )
     if boxes:
         return _container(boxes[0], facts)
     if units:
@@ -183,18 +206,31 @@ def _unit(unit: Unit, facts: Facts, found: str) -> Supervisor:
         if may and not facts.bus:
             may, why = False, f"{facts.owner} has no user bus ({run}/bus); run once: sudo loginctl enable-linger {facts.owner}"
     return Supervisor(
-        SYSTEM if unit.scope == SYSTEM else USER, unit.name, unit.user or facts.owner, (*base, "stop", unit.name),
-        (*base, "start", unit.name), (*base, "restart", unit.name), may, why, stop_timeout=unit.stop_timeout,
-        found=found, exit_status=unit.exit_status,
+        SYSTEM if unit.scope == SYSTEM else USER,
+        unit.name,
+        unit.user or facts.owner,
+        (*base, "stop", unit.name),
+        (*base, "start", unit.name),
+        (*base, "restart", unit.name),
+        may,
+        why,
+        stop_timeout=unit.stop_timeout,
+        found=found,
+        exit_status=unit.exit_status,
     )
 
 
 def _container(box: Container, facts: Facts) -> Supervisor:
     wait = str(int((box.stop_timeout or facts.drain or timedelta(seconds=30)).total_seconds()) + 10)
     return Supervisor(
-        CONTAINER, box.name or box.id[:12], facts.user, (box.tool, "stop", "--time", wait, box.id),
-        (box.tool, "start", box.id), (box.tool, "restart", "--time", wait, box.id),
-        stop_timeout=timedelta(seconds=int(wait)), found="the container mounts this home",
+        CONTAINER,
+        box.name or box.id[:12],
+        facts.user,
+        (box.tool, "stop", "--time", wait, box.id),
+        (box.tool, "start", box.id),
+        (box.tool, "restart", "--time", wait, box.id),
+        stop_timeout=timedelta(seconds=int(wait)),
+        found="the container mounts this home",
     )
 
 
@@ -202,9 +238,15 @@ def _launchd(label: str, plist: str, facts: Facts) -> Supervisor:
     domain = f"gui/{facts.owner_uid}"
     may = facts.uid in (0, facts.owner_uid)
     return Supervisor(
-        LAUNCHD, label, facts.owner, ("launchctl", "bootout", f"{domain}/{label}"), ("launchctl", "bootstrap", domain, plist),
-        ("launchctl", "kickstart", "-k", f"{domain}/{label}"), may,
-        "" if may else f"launchd job {label} belongs to {facts.owner}; run the watchdog as {facts.owner}", found=plist,
+        LAUNCHD,
+        label,
+        facts.owner,
+        ("launchctl", "bootout", f"{domain}/{label}"),
+        ("launchctl", "bootstrap", domain, plist),
+        ("launchctl", "kickstart", "-k", f"{domain}/{label}"),
+        may,
+        "" if may else f"launchd job {label} belongs to {facts.owner}; run the watchdog as {facts.owner}",
+        found=plist,
     )
 
 
@@ -212,14 +254,21 @@ def _process(facts: Facts, units: object) -> Supervisor:
     if facts.pid == 1:
         return Supervisor(PROCESS, may_act=False, why_not="the gateway is process 1 of this container; restart the container from its host")
     if facts.pid and facts.uid not in (0, facts.pid_uid):
-        return Supervisor(PROCESS, may_act=False, why_not=f"the gateway (pid {facts.pid}) runs as another user; run the watchdog as "
-                          f"{facts.owner or 'that user'} or as root")
+        return Supervisor(
+            PROCESS,
+            may_act=False,
+            why_not=f"the gateway (pid {facts.pid}) runs as another user; run the watchdog as {facts.owner or 'that user'} or as root",
+        )
     if not facts.pid and facts.uid not in (0, facts.owner_uid):
         return Supervisor(PROCESS, may_act=False, why_not=f"{facts.home} belongs to {facts.owner}; run the watchdog as {facts.owner}")
     command = gateway_command(facts.argv)
     if not command:
-        return Supervisor(UNKNOWN, may_act=False, why_not=f"nothing tells how the gateway of {facts.home} is started: no unit or "
-                          "container names this home and gateway.pid holds no 'gateway run' command; start it once by hand")
+        return Supervisor(
+            UNKNOWN,
+            may_act=False,
+            why_not=f"nothing tells how the gateway of {facts.home} is started: no unit or "
+            "container names this home and gateway.pid holds no 'gateway run' command; start it once by hand",
+        )
     told = (f"a unit for this home exists ({units[0].name}) but the gateway runs outside it",) if isinstance(units, list) and units else ()
     return Supervisor(PROCESS, "", facts.owner, found="gateway.pid", argv=command, warnings=told)
 

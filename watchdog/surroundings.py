@@ -39,10 +39,24 @@ def measure(home: Path, pid: int, argv: tuple[str, ...], run: Runner, unit: str 
         if os.path.exists(f"/run/user/{owner_uid}/bus") and uid in (0, owner_uid):
             units += _units(USER, _user_systemctl(systemctl, uid, owner_uid), named, run)
     return Facts(
-        home=os.path.realpath(home), uid=uid, user=_name(uid), owner=_name(owner_uid), owner_uid=owner_uid, pid=pid,
-        pid_uid=_uid_of(pid), cgroup=cgroup, our_cgroup=_text(Path("/proc/self/cgroup")), units=tuple(units),
-        containers=_containers(run), agents=_agents(home, owner_uid), bus=os.path.exists(f"/run/user/{owner_uid}/bus"),
-        systemctl=systemctl or "/usr/bin/systemctl", argv=argv, drain=drain_of(home, argv), chosen=unit, inside=inside,
+        home=os.path.realpath(home),
+        uid=uid,
+        user=_name(uid),
+        owner=_name(owner_uid),
+        owner_uid=owner_uid,
+        pid=pid,
+        pid_uid=_uid_of(pid),
+        cgroup=cgroup,
+        our_cgroup=_text(Path("/proc/self/cgroup")),
+        units=tuple(units),
+        containers=_containers(run),
+        agents=_agents(home, owner_uid),
+        bus=os.path.exists(f"/run/user/{owner_uid}/bus"),
+        systemctl=systemctl or "/usr/bin/systemctl",
+        argv=argv,
+        drain=drain_of(home, argv),
+        chosen=unit,
+        inside=inside,
     )
 
 
@@ -73,12 +87,21 @@ def units_from(shown: str, scope: str) -> list[Unit]:
         homes = [word[12:] for word in _words(told.get("Environment", "")) if word.startswith("HERMES_HOME=")]
         profile = re.search(r"(?:--profile|-p)[ =]([a-z0-9][a-z0-9_-]{0,63})\b", told.get("ExecStart", ""))
         home = homes[-1] if homes else _default_home(user if scope == SYSTEM else "", profile[1] if profile else "")
-        units.append(Unit(
-            told.get("Id", ""), scope, _int(told.get("MainPID", "")), told.get("ExecStart", ""),
-            os.path.realpath(home) if home else "", user,
-            systemd_span(told.get("TimeoutStopUSec", "")), told.get("Restart", ""), told.get("ActiveState", ""),
-            _int(told.get("ExecMainStatus", "")), _int(told.get("NRestarts", "")),
-        ))
+        units.append(
+            Unit(
+                told.get("Id", ""),
+                scope,
+                _int(told.get("MainPID", "")),
+                told.get("ExecStart", ""),
+                os.path.realpath(home) if home else "",
+                user,
+                systemd_span(told.get("TimeoutStopUSec", "")),
+                told.get("Restart", ""),
+                told.get("ActiveState", ""),
+                _int(told.get("ExecMainStatus", "")),
+                _int(told.get("NRestarts", "")),
+            )
+        )
     return units
 
 
@@ -167,13 +190,17 @@ def _refused(found: Supervisor, facts: Facts, run: Runner) -> str:
 def inside_gateway(pid: int) -> str:
     """Why we seem to be a child of the gateway that we would stop; '' when we are not."""
     if os.environ.get("_HERMES_GATEWAY") == "1":
-        return ("this process was started by the gateway itself (_HERMES_GATEWAY=1): stopping the gateway would stop us half way; "
-                "run the watchdog from the system's cron or as a service of its own")
+        return (
+            "this process was started by the gateway itself (_HERMES_GATEWAY=1): stopping the gateway would stop us half way; "
+            "run the watchdog from the system's cron or as a service of its own"
+        )
     above, seen = os.getpid(), 0
     while pid and above > 1 and seen < 100:
         if above == pid:
-            return (f"this process is a child of the gateway (pid {pid}): stopping it would stop us half way; run the watchdog "
-                    "from the system's cron or as a service of its own")
+            return (
+                f"this process is a child of the gateway (pid {pid}): stopping it would stop us half way; run the watchdog "
+                "from the system's cron or as a service of its own"
+            )
         above, seen = _parent(above), seen + 1
     return ""
 

@@ -75,7 +75,15 @@ def measure_world(home: Path, state: Path, limits: Limits | None = None, unit: s
     pid = gateway.pid if gateway.alive else 0
     supervisor = find_supervisor(home, pid, gateway.argv, run, "" if unit == "auto" else unit, inside_gateway(pid))
     return World(
-        home, state, supervisor, gateway, limits or Limits(), socket.gethostname(), _user(), free_bytes(home), run,
+        home,
+        state,
+        supervisor,
+        gateway,
+        limits or Limits(),
+        socket.gethostname(),
+        _user(),
+        free_bytes(home),
+        run,
     )
 
 

@@ -58,8 +58,11 @@ def fast(world: World, times: int) -> World:
 def started(home: Path, **env: str) -> Gateway:
     """A running gateway; waits for its pid file, not for a time."""
     global CHILD
-    CHILD = subprocess.Popen([sys.executable, str(home.parent / "bin" / "hermes"), "gateway", "run"],
-                             env={**os.environ, "HERMES_HOME": str(home), **env}, start_new_session=True)
+    CHILD = subprocess.Popen(
+        [sys.executable, str(home.parent / "bin" / "hermes"), "gateway", "run"],
+        env={**os.environ, "HERMES_HOME": str(home), **env},
+        start_new_session=True,
+    )
     return until(home, lambda seen: bool(seen.alive))
 
 
@@ -93,7 +96,8 @@ def test_a_bare_gateway_is_found_with_its_exact_command(home):
     world = world_of(home)
     assert world.gateway.pid == seen.pid and world.gateway.up and world.supervisor.may_act
     assert gateway.describe(gateway.Args("stop"), world) == (
-        f"stop the gateway (process {seen.pid}): SIGTERM, and SIGKILL if it is still there after 2 minutes 30 seconds")
+        f"stop the gateway (process {seen.pid}): SIGTERM, and SIGKILL if it is still there after 2 minutes 30 seconds"
+    )
     assert f"HERMES_HOME={home}" in gateway.describe(gateway.Args("start"), world)
 
 
@@ -137,7 +141,9 @@ def test_a_forged_pid_file_neither_stops_nor_starts_anything_else(home):
     assert not world.supervisor.may_act and world.supervisor.argv == ()
 
 
-@pytest.mark.parametrize("content", ["", "nonsense", "[]", '{"pid": "x"}', '{"pid": -1}', '{"pid": 99999999999999}', '{"pid": 1, "argv": 7}', "{" * 50_000])
+@pytest.mark.parametrize(
+    "content", ["", "nonsense", "[]", '{"pid": "x"}', '{"pid": -1}', '{"pid": 99999999999999}', '{"pid": 1, "argv": 7}', "{" * 50_000]
+)
 def test_a_broken_pid_file_is_no_gateway(home, content):
     (home / "gateway.pid").write_text(content)
     assert look_at_gateway(home).alive is False
@@ -166,7 +172,14 @@ def test_an_approved_restart_of_a_real_process_from_question_to_proof(home, monk
     machine = Machine(home, wrong=[stuck], cured_by=lambda _: look_at_gateway(home).pid not in (0, seen.pid))
     with Store.open(home.parent / "state" / "watchdog.db") as store:
         known = replace(world, gateway=replace(world.gateway, started_at=None))  # its grace period would hold the plan
-        plan = ask(propose(machine.wrong, machine.recipes, store, known, world.clock()), store, known, machine.wrong, machine.recipes, world.clock())[0]
+        plan = ask(
+            propose(machine.wrong, machine.recipes, store, known, world.clock()),
+            store,
+            known,
+            machine.wrong,
+            machine.recipes,
+            world.clock(),
+        )[0]
         assert f"restart the gateway (process {seen.pid})" in plan.words[0]
         code = new_code(store, plan.id, COMMAND_LINE, world.clock())
         assert answer(store, code, True, "ann", COMMAND_LINE, world.clock()).ok
@@ -180,7 +193,14 @@ def test_when_the_process_changed_since_the_question_nothing_is_done(home):
     machine = Machine(home, wrong=[incident(at=world.clock())])
     with Store.open(home.parent / "state" / "watchdog.db") as store:
         known = replace(world, gateway=replace(world.gateway, started_at=None))
-        plan = ask(propose(machine.wrong, machine.recipes, store, known, world.clock()), store, known, machine.wrong, machine.recipes, world.clock())[0]
+        plan = ask(
+            propose(machine.wrong, machine.recipes, store, known, world.clock()),
+            store,
+            known,
+            machine.wrong,
+            machine.recipes,
+            world.clock(),
+        )[0]
         answer(store, new_code(store, plan.id, COMMAND_LINE, world.clock()), True, "ann", COMMAND_LINE, world.clock())
         assert gateway.run(gateway.Args("restart"), world).ok  # somebody else was quicker
         before = look_at_gateway(home)

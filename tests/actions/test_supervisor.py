@@ -8,7 +8,19 @@ from datetime import timedelta
 import pytest
 
 from watchdog.supervisor import (
-    CONTAINER, LAUNCHD, PROCESS, SYSTEM, UNKNOWN, USER, Container, Facts, Unit, decide, gateway_command, sudoers, with_permission,
+    CONTAINER,
+    LAUNCHD,
+    PROCESS,
+    SYSTEM,
+    UNKNOWN,
+    USER,
+    Container,
+    Facts,
+    Unit,
+    decide,
+    gateway_command,
+    sudoers,
+    with_permission,
 )  # fmt: skip
 from watchdog.surroundings import drain_of, systemd_span, units_from
 
@@ -40,15 +52,24 @@ def test_profile_and_hash_suffixed_units_are_found_too(name):
 
 
 def test_the_old_cgroup_layout_is_understood():
-    facts = replace(ROOT, cgroup="12:pids:/system.slice/hermes-gateway.service\n1:name=systemd:/system.slice/hermes-gateway.service\n", units=(UNIT,))
+    facts = replace(
+        ROOT, cgroup="12:pids:/system.slice/hermes-gateway.service\n1:name=systemd:/system.slice/hermes-gateway.service\n", units=(UNIT,)
+    )
     assert decide(facts).unit == "hermes-gateway.service"
 
 
 def test_a_user_unit_gets_the_environment_that_cron_lacks():
     found = decide(replace(in_unit(ROOT, OWN, user=True), uid=1000, user="hermes"))
     assert found.kind == USER
-    assert found.restart == ("env", "XDG_RUNTIME_DIR=/run/user/1000", "DBUS_SESSION_BUS_ADDRESS=unix:path=/run/user/1000/bus",
-                             "/usr/bin/systemctl", "--user", "restart", "hermes-gateway.service")
+    assert found.restart == (
+        "env",
+        "XDG_RUNTIME_DIR=/run/user/1000",
+        "DBUS_SESSION_BUS_ADDRESS=unix:path=/run/user/1000/bus",
+        "/usr/bin/systemctl",
+        "--user",
+        "restart",
+        "hermes-gateway.service",
+    )
 
 
 def test_root_manages_a_user_unit_as_its_user():
@@ -117,7 +138,9 @@ def test_inside_the_same_container_the_gateway_is_a_process():
 
 
 def test_launchd_is_found_by_the_plist_that_names_this_home():
-    found = decide(replace(ROOT, pid=0, cgroup="", agents=(("ai.hermes.gateway", "/Users/h/Library/LaunchAgents/ai.hermes.gateway.plist"),)))
+    found = decide(
+        replace(ROOT, pid=0, cgroup="", agents=(("ai.hermes.gateway", "/Users/h/Library/LaunchAgents/ai.hermes.gateway.plist"),))
+    )
     assert found.kind == LAUNCHD and found.restart == ("launchctl", "kickstart", "-k", "gui/1000/ai.hermes.gateway")
 
 
@@ -144,7 +167,8 @@ def test_without_sudo_the_exact_line_is_told_and_it_has_no_wildcard():
     assert not refused.may_act and refused.sudoers_line in refused.why_not
     assert refused.sudoers_line == (
         "ann ALL=(root) NOPASSWD: /usr/bin/systemctl stop hermes-gateway.service, /usr/bin/systemctl start hermes-gateway.service, "
-        "/usr/bin/systemctl restart hermes-gateway.service")
+        "/usr/bin/systemctl restart hermes-gateway.service"
+    )
     assert not set("*?[]!") & set(refused.sudoers_line)
 
 
@@ -166,31 +190,44 @@ def test_a_stop_time_out_shorter_than_the_drain_is_reported():
     assert decide(replace(in_unit(ROOT, UNIT), drain=timedelta(seconds=180))).warnings == ()
 
 
-@pytest.mark.parametrize(("argv", "command"), [
-    (ARGV, ARGV),
-    (("/x/venv/lib/python3.11/site-packages/hermes_cli/main.py", "gateway", "run"), ("/x/venv/bin/python", "-m", "hermes_cli.main", "gateway", "run")),
-    (("/x/bin/python3.11", "/x/bin/hermes", "--profile", "work", "gateway", "run", "--replace"), None),
-    (("/x/bin/python", "-m", "hermes_cli.main", "gateway", "run"), None),
-    (("/bin/rm", "-rf", "/", "gateway", "run"), ()),
-    (("/bin/sh", "-c", "hermes gateway run"), ()),
-    (("hermes", "gateway", "run"), ()),
-    (("/x/hermes", "gateway", "run", "--exec", "evil"), ()),
-    (("/x/hermes", "gateway", "restart"), ()),
-    (("/x/bin/python", "-c", "evil", "gateway", "run"), ()),
-    (("/x/hermes\n", "gateway", "run"), ()),
-    ((), ()),
-])
+@pytest.mark.parametrize(
+    ("argv", "command"),
+    [
+        (ARGV, ARGV),
+        (
+            ("/x/venv/lib/python3.11/site-packages/hermes_cli/main.py", "gateway", "run"),
+            ("/x/venv/bin/python", "-m", "hermes_cli.main", "gateway", "run"),
+        ),
+        (("/x/bin/python3.11", "/x/bin/hermes", "--profile", "work", "gateway", "run", "--replace"), None),
+        (("/x/bin/python", "-m", "hermes_cli.main", "gateway", "run"), None),
+        (("/bin/rm", "-rf", "/", "gateway", "run"), ()),
+        (("/bin/sh", "-c", "hermes gateway run"), ()),
+        (("hermes", "gateway", "run"), ()),
+        (("/x/hermes", "gateway", "run", "--exec", "evil"), ()),
+        (("/x/hermes", "gateway", "restart"), ()),
+        (("/x/bin/python", "-c", "evil", "gateway", "run"), ()),
+        (("/x/hermes\n", "gateway", "run"), ()),
+        ((), ()),
+    ],
+)
 def test_only_a_gateway_command_is_ever_started_from_the_pid_file(argv, command):
     assert gateway_command(argv) == (argv if command is None else command)
 
 
 def test_what_systemctl_shows_is_read():
-    shown = ("Id=hermes-gateway.service\nLoadState=loaded\nMainPID=812\nExecStart={ path=/x/hermes ; argv[]=/x/hermes gateway run }\n"
-             'Environment=PATH=/usr/bin "HERMES_HOME=/home/h e/.hermes" A=b\nUser=hermes\nTimeoutStopUSec=3min 30s\nRestart=always\n'
-             "ActiveState=active\nExecMainStatus=78\nNRestarts=4\n\nId=gone.service\nLoadState=not-found\nMainPID=0\n")
+    shown = (
+        "Id=hermes-gateway.service\nLoadState=loaded\nMainPID=812\nExecStart={ path=/x/hermes ; argv[]=/x/hermes gateway run }\n"
+        'Environment=PATH=/usr/bin "HERMES_HOME=/home/h e/.hermes" A=b\nUser=hermes\nTimeoutStopUSec=3min 30s\nRestart=always\n'
+        "ActiveState=active\nExecMainStatus=78\nNRestarts=4\n\nId=gone.service\nLoadState=not-found\nMainPID=0\n"
+    )
     (unit,) = units_from(shown, SYSTEM)
     assert (unit.home, unit.main_pid, unit.stop_timeout, unit.exit_status, unit.restarts) == (
-        "/home/h e/.hermes", 812, timedelta(seconds=210), 78, 4)
+        "/home/h e/.hermes",
+        812,
+        timedelta(seconds=210),
+        78,
+        4,
+    )
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("1min 30s", 90), ("infinity", None), ("", None), ("500ms", 0.5), ("1h 1min", 3660)])

@@ -63,8 +63,10 @@ def _unfit(argv: tuple[str, ...]) -> str:
         if name in ("hermes-watchdog", "watchdog"):
             return "a recipe that runs the watchdog would loop"
         if name == "hermes" and "gateway" in argv:
-            return ("'hermes gateway …' is not used: restart never returns without an installed service, and status deletes files; "
-                    "write a step 'gateway: {restart: true}'")
+            return (
+                "'hermes gateway …' is not used: restart never returns without an installed service, and status deletes files; "
+                "write a step 'gateway: {restart: true}'"
+            )
     if argv and ("{" in argv[0] or not re.fullmatch(r"[\w./+@-]+", argv[0])):
         return f"the program '{harmless(argv[0], 40)}' must be written out in the recipe"
     if len(argv) > 2 and argv[1] == "-m" and argv[2].startswith("watchdog"):

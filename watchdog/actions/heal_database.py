@@ -40,8 +40,10 @@ def read_either(section: Section) -> tuple[str, bool]:
 def describe(args: Args, world: World) -> str:
     if args.undo:
         return f"put back {args.database} as it was before healing: hermes-watchdog db undo {args.database}"
-    return (f"heal {args.database} on a copy, check the copy, swap it in, keep the broken file in quarantine (set aside only if "
-            f"nothing in it can be read): hermes-watchdog db heal {args.database}")
+    return (
+        f"heal {args.database} on a copy, check the copy, swap it in, keep the broken file in quarantine (set aside only if "
+        f"nothing in it can be read): hermes-watchdog db heal {args.database}"
+    )
 
 
 def run(args: Args, world: World) -> Outcome:

@@ -35,8 +35,10 @@ def read(section: Section) -> Args:
 def describe(args: Args, world: World) -> str:
     if args.undo:
         return f"put {args.database} back from where it was set aside"
-    return (f"set {args.database} aside with its -wal, -shm and -journal (renamed to {Path(args.database).name}.set-aside-…, "
-            "nothing is deleted); the gateway makes an empty one")
+    return (
+        f"set {args.database} aside with its -wal, -shm and -journal (renamed to {Path(args.database).name}.set-aside-…, "
+        "nothing is deleted); the gateway makes an empty one"
+    )
 
 
 def run(args: Args, world: World) -> Outcome:

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from watchdog.cli.common import WELL, WRONG, Context, add_common, colours, context, paint, print_json
+from watchdog.cli.plans_shown import line, plan_json, shown
 from watchdog.errors import WatchdogError
 
 if TYPE_CHECKING:
@@ -16,17 +17,25 @@ if TYPE_CHECKING:
     from watchdog.world import World
 
 HELP = {
-    "plans": ("what is proposed, asked, done", """\
+    "plans": (
+        "what is proposed, asked, done",
+        """\
 examples:
   hermes-watchdog plans               open questions first, then what became of the others
   hermes-watchdog plans --json
 
-exit codes: 0 nothing waits for you · 1 a question is open, or a plan was cut off in the middle"""),
-    "plan": ("one plan: the exact commands, why, and what became of it", """\
+exit codes: 0 nothing waits for you · 1 a question is open, or a plan was cut off in the middle""",
+    ),
+    "plan": (
+        "one plan: the exact commands, why, and what became of it",
+        """\
 examples:
   hermes-watchdog plan 7              steps, costs, evidence, output of what was done
-  hermes-watchdog plan 7 --code       also make a fresh code to answer with, for this shell"""),
-    "approve": ("let a plan be carried out, with the code from its message; acts at once", """\
+  hermes-watchdog plan 7 --code       also make a fresh code to answer with, for this shell""",
+    ),
+    "approve": (
+        "let a plan be carried out, with the code from its message; acts at once",
+        """\
 The code is for exactly the commands that 'plan ID' shows, works once, and is void after the time in the message.
 Before acting the watchdog looks again: when the fault is gone, or the plan would be another one by now, nothing is done.
 
@@ -34,42 +43,66 @@ examples:
   hermes-watchdog approve K7MNPQRS
   hermes-watchdog approve -           read the code from standard input, so that no process list shows it
 
-exit codes: 0 done and verified · 1 not done, or it did not help · 2 the code or the arguments are wrong"""),
-    "refuse": ("say no; the recipe is not proposed again for some hours", """\
+exit codes: 0 done and verified · 1 not done, or it did not help · 2 the code or the arguments are wrong""",
+    ),
+    "refuse": (
+        "say no; the recipe is not proposed again for some hours",
+        """\
 examples:
   hermes-watchdog refuse K7MNPQRS
-  hermes-watchdog refuse - """),
-    "arm": ("let the watchdog act again after it disarmed itself", """\
+  hermes-watchdog refuse - """,
+    ),
+    "arm": (
+        "let the watchdog act again after it disarmed itself",
+        """\
 It disarms itself when health is not better after an action, or when a cure does not last. Look at the cause first.
 
 examples:
   hermes-watchdog arm --because 'disk replaced'
-  hermes-watchdog arm --forget        cures that failed may be tried again too"""),
-    "disarm": ("only look and tell from now on, until armed again", """\
+  hermes-watchdog arm --forget        cures that failed may be tried again too""",
+    ),
+    "disarm": (
+        "only look and tell from now on, until armed again",
+        """\
 examples:
-  hermes-watchdog disarm --because 'migrating the server this week'"""),
-    "resume": ("go on with a plan that was cut off in the middle", """\
+  hermes-watchdog disarm --because 'migrating the server this week'""",
+    ),
+    "resume": (
+        "go on with a plan that was cut off in the middle",
+        """\
 Steps that were finished are not repeated. A command that may have run half way is not begun again.
 
 examples:
   hermes-watchdog plan 7              first see where it was cut off
-  hermes-watchdog resume 7"""),
-    "abandon": ("leave a plan that was cut off as it is", """\
+  hermes-watchdog resume 7""",
+    ),
+    "abandon": (
+        "leave a plan that was cut off as it is",
+        """\
 examples:
-  hermes-watchdog abandon 7"""),
-    "audit": ("who asked, answered and did what, when and why; nobody can change it", """\
+  hermes-watchdog abandon 7""",
+    ),
+    "audit": (
+        "who asked, answered and did what, when and why; nobody can change it",
+        """\
 examples:
   hermes-watchdog audit
   hermes-watchdog audit --plan 7
-  hermes-watchdog audit --json        one JSON object per line"""),
+  hermes-watchdog audit --json        one JSON object per line""",
+    ),
 }
 
 
 def add_arguments(commands: Any) -> None:
     made = {}
     for name, (says, examples) in HELP.items():
-        made[name] = commands.add_parser(name, help=says, description=says[0].upper() + says[1:] + ".", epilog=examples,
-                                         formatter_class=argparse.RawDescriptionHelpFormatter)
+        made[name] = commands.add_parser(
+            name,
+            help=says,
+            description=says[0].upper() + says[1:] + ".",
+            epilog=examples,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
         add_common(made[name])
         made[name].set_defaults(run=RUN[name])
     for name in ("plan", "resume", "abandon"):
@@ -92,12 +125,14 @@ def run_plans(args: argparse.Namespace) -> int:
     waiting = [one for one in every if one.state in (*rows.OPEN, *rows.UNFINISHED)]
     armed = rows.history(store, ctx.now).disarmed
     if args.json:
-        print_json({"plans": [plan_json(one) for one in every], "disarmed": {"at": armed.at, "by": armed.by, "why": armed.why} if armed else None})
+        print_json(
+            {"plans": [plan_json(one) for one in every], "disarmed": {"at": armed.at, "by": armed.by, "why": armed.why} if armed else None}
+        )
         return WRONG if waiting else WELL
     if armed:
         print(f"{paint('disarmed', 'high', colours())} by {armed.by}: {armed.why}\n  after a look: hermes-watchdog arm")
     for one in [*waiting, *(one for one in every if one not in waiting)]:
-        print(_line(one))
+        print(line(one))
     if not every:
         print("No plans. The watchdog proposes one when a rule with a recipe finds something.")
     return WRONG if waiting or armed else WELL
@@ -121,7 +156,7 @@ def run_plan(args: argparse.Namespace) -> int:
     if args.json:
         print_json({**plan_json(one), "done": steps, "audit": rows.audit_lines(store, one.id), **({"code": code} if code else {})})
         return WELL
-    print(*_shown(one, steps, code), sep="\n")
+    print(*shown(one, steps, code), sep="\n")
     return WELL
 
 
@@ -157,8 +192,13 @@ def _act(args: argparse.Namespace, ctx: Context, store: Store, plan_id: int, goi
 
 def _tell(args: argparse.Namespace, outcomes: tuple[Outcome, ...], plan_id: int) -> int:
     if args.json:
-        print_json({"plan": plan_id, "ok": bool(outcomes) and outcomes[-1].ok, "outcomes": [
-            {"step": one.step, "ok": one.ok, "says": one.says, "took": one.took.total_seconds()} for one in outcomes]})
+        print_json(
+            {
+                "plan": plan_id,
+                "ok": bool(outcomes) and outcomes[-1].ok,
+                "outcomes": [{"step": one.step, "ok": one.ok, "says": one.says, "took": one.took.total_seconds()} for one in outcomes],
+            }
+        )
     else:
         for one in outcomes:
             print(f"{paint('done', 'good', colours()) if one.ok else paint('failed', 'high', colours())}  {one.step}: {one.says}")
@@ -175,7 +215,9 @@ def run_arm(args: argparse.Namespace) -> int:
             says = "armed: approved plans are carried out again" if changed else "it was armed already"
         else:
             changed = approval.disarm(store, args.because or "by hand", ctx.now, _user())
-            says = "disarmed: from now on it only looks and tells; again with: hermes-watchdog arm" if changed else "it was disarmed already"
+            says = (
+                "disarmed: from now on it only looks and tells; again with: hermes-watchdog arm" if changed else "it was disarmed already"
+            )
     _say(args, says, True)
     return WELL
 
@@ -204,72 +246,30 @@ def run_audit(args: argparse.Namespace) -> int:
     from watchdog.store import plans as rows
 
     store = context(args).look_at_store()
-    for line in rows.audit_lines(store, args.plan) if store else ():
+    for entry in rows.audit_lines(store, args.plan) if store else ():
         if args.json:
-            print(json.dumps(line, ensure_ascii=False))
+            print(json.dumps(entry, ensure_ascii=False))
             continue
-        who = f" by {line['by']}" + (f" via {line['via']}" if line["via"] else "") if line["by"] else ""
-        plan = f" plan {line['plan']}" if line["plan"] else ""
-        print(f"{line['at'][:19]}Z  {line['what']}{plan}{who}: {line['says']}")
-        output = (line["more"] or {}).get("output") if isinstance(line["more"], dict) else ""
+        who = f" by {entry['by']}" + (f" via {entry['via']}" if entry["via"] else "") if entry["by"] else ""
+        plan = f" plan {entry['plan']}" if entry["plan"] else ""
+        print(f"{entry['at'][:19]}Z  {entry['what']}{plan}{who}: {entry['says']}")
+        output = (entry["more"] or {}).get("output") if isinstance(entry["more"], dict) else ""
         for row in (output or "").splitlines()[:20]:
             print(f"    | {row}")
     return WELL
 
 
-RUN = {"plans": run_plans, "plan": run_plan, "approve": run_answer, "refuse": run_answer, "arm": run_arm, "disarm": run_arm,
-       "resume": run_resume, "abandon": run_abandon, "audit": run_audit}
-
-
-def plan_json(one: Stored) -> dict[str, Any]:
-    """A stored plan for scripts: what, why, and what became of it. Never a code."""
-    plan = one.plan
-    return {
-        "id": one.id, "state": one.state, "title": plan.title, "steps": list(plan.words), "incidents": list(plan.incidents),
-        "recipes": list(plan.recipes), "chain": plan.chain, "costs": plan.costs, "warnings": list(plan.warnings),
-        "evidence": list(plan.evidence), "host": plan.host, "home": plan.home, "digest": plan.digest, "approval": plan.approval,
-        "asked_at": one.asked_at.isoformat(), "expires_at": one.expires_at.isoformat(),
-        "answered_at": one.answered_at.isoformat() if one.answered_at else None, "answered_by": one.answered_by or None,
-        "answered_via": one.answered_via or None, "finished_at": one.finished_at.isoformat() if one.finished_at else None,
-        "says": one.says,
-    }
-
-
-def _line(one: Stored) -> str:
-    from watchdog.text import clock
-
-    colour = {"pending": "medium", "approved": "medium", "claimed": "high", "interrupted": "high", "failed": "high", "done": "good"}
-    state = {"pending": "waits for you", "claimed": "being carried out", "interrupted": "cut off"}.get(one.state, one.state)
-    when = f"until {clock(one.expires_at)}" if one.state == "pending" else f"at {clock(one.finished_at or one.answered_at or one.asked_at)}"
-    return f"plan {one.id}  {paint(state, colour.get(one.state, 'dim'), colours())} {when}  {one.plan.title}" + (f"\n        {one.says}" if one.says else "")
-
-
-def _shown(one: Stored, steps: list[dict[str, Any]], code: str) -> list[str]:
-    from watchdog.text import clock
-
-    plan = one.plan
-    lines = [_line(one), f"  on {plan.host}, home {plan.home}"]
-    lines += [f"  why: {plan.chain}"] if plan.chain else []
-    lines += [f"  seen: {seen}" for seen in plan.evidence]
-    lines += [f"  {number}. {words}" for number, words in enumerate(plan.words, 1)]
-    if plan.verify:
-        lines.append(f"  it worked when {', '.join(plan.verify.quiet)} are quiet and the gateway "
-                     f"{'gives a sign of life' if plan.verify.alive else 'is stopped'}, within {plan.verify.within.total_seconds():g} s")
-    lines += [f"  it costs: {plan.costs}"] if plan.costs else []
-    lines += [f"  note: {words}" for words in (*plan.warnings, *plan.advice)]
-    if one.answered_at:
-        lines.append(f"  answered by {one.answered_by} via {one.answered_via} at {clock(one.answered_at)}")
-    for row in steps:
-        how = "cut off" if not row["ended_at"] else "done" if row["ok"] else "failed"
-        lines.append(f"  {how}: {'step' if row['part'] == 'steps' else 'roll back'} {row['number'] + 1}: {row['says'] or ''}")
-        lines += [f"      | {text}" for text in (row["output"] or "").splitlines()[:20]]
-    if code:
-        lines += ["", f"  to allow it:  hermes-watchdog approve {code}", f"  to refuse it: hermes-watchdog refuse {code}"]
-    elif one.state == "pending":
-        lines += ["", f"  to answer here: hermes-watchdog plan {one.id} --code"]
-    elif one.state in ("interrupted", "claimed"):
-        lines += ["", f"  to go on: hermes-watchdog resume {one.id}    to leave it: hermes-watchdog abandon {one.id}"]
-    return lines
+RUN = {
+    "plans": run_plans,
+    "plan": run_plan,
+    "approve": run_answer,
+    "refuse": run_answer,
+    "arm": run_arm,
+    "disarm": run_arm,
+    "resume": run_resume,
+    "abandon": run_abandon,
+    "audit": run_audit,
+}
 
 
 def _get(store: Store | None, number: int) -> Stored:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -60,15 +61,25 @@ def save(store: Store, plan: Plan, now: datetime) -> int:
     """Store it as a question; the caller holds the transaction."""
     cursor = store.db.execute(
         "INSERT INTO plans (digest, state, title, content, recipes, approval, asked_at, expires_at, says) VALUES (?,?,?,?,?,?,?,?,'')",
-        (plan.digest, "pending", plan.title, _content(plan), json.dumps(plan.recipes), plan.approval, text_of(now),
-         text_of(now + plan.lasts)),
+        (
+            plan.digest,
+            "pending",
+            plan.title,
+            _content(plan),
+            json.dumps(plan.recipes),
+            plan.approval,
+            text_of(now),
+            text_of(now + plan.lasts),
+        ),
     )
     return int(cursor.lastrowid or 0)
 
 
 def join(store: Store, plan_id: int, plan: Plan) -> None:
     """The same steps for more incidents: what would be done is the same, whom it helps is told anew."""
-    store.db.execute("UPDATE plans SET content = ? WHERE id = ? AND digest = ? AND state = 'pending'", (_content(plan), plan_id, plan.digest))
+    store.db.execute(
+        "UPDATE plans SET content = ? WHERE id = ? AND digest = ? AND state = 'pending'", (_content(plan), plan_id, plan.digest)
+    )
 
 
 def _content(plan: Plan) -> str:
@@ -111,20 +122,36 @@ def _stored(row: Any) -> Stored:
         verify = Verify(tuple(told["verify"][0]), bool(told["verify"][1]), timedelta(seconds=told["verify"][2])) if told["verify"] else None
         plain: dict[str, Any] = {name: told[name] for name in _PLAIN} | {name: tuple(told[name]) for name in _LISTS}
         plan = Plan(
-            **plain, verify=verify, parts=tuple((str(one[0]), str(one[1]), int(one[2])) for one in told["parts"]),
-            steps=tuple(unpack(step) for step in told["steps"]), rollback=tuple(unpack(step) for step in told["rollback"]),
-            lasts=timedelta(seconds=told["lasts"]), id=row["id"],
+            **plain,
+            verify=verify,
+            parts=tuple((str(one[0]), str(one[1]), int(one[2])) for one in told["parts"]),
+            steps=tuple(unpack(step) for step in told["steps"]),
+            rollback=tuple(unpack(step) for step in told["rollback"]),
+            lasts=timedelta(seconds=told["lasts"]),
+            id=row["id"],
         )
         return Stored(
-            plan, row["state"], datetime.fromisoformat(row["asked_at"]), datetime.fromisoformat(row["expires_at"]),
-            time_of(row["answered_at"]), row["answered_by"] or "", row["answered_via"] or "", row["answered_digest"] or "",
-            time_of(row["claimed_at"]), row["claimed_by"] or "", time_of(row["finished_at"]), row["says"] or "",
+            plan,
+            row["state"],
+            datetime.fromisoformat(row["asked_at"]),
+            datetime.fromisoformat(row["expires_at"]),
+            time_of(row["answered_at"]),
+            row["answered_by"] or "",
+            row["answered_via"] or "",
+            row["answered_digest"] or "",
+            time_of(row["claimed_at"]),
+            row["claimed_by"] or "",
+            time_of(row["finished_at"]),
+            row["says"] or "",
         )
     except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise WatchdogError(f"plan {row['id']} in the store cannot be read; it was changed by something else, and will not be run") from error
+        raise WatchdogError(
+            f"plan {row['id']} in the store cannot be read; it was changed by something else, and will not be run"
+        ) from error
 
 
 # steps
+
 
 def begin_step(store: Store, plan_id: int, part: str, number: int, now: datetime) -> None:
     """Written before the step runs: after a crash one knows what may have happened. Fails when it was begun before."""
@@ -144,16 +171,21 @@ def forget_step(store: Store, plan_id: int, part: str, number: int) -> None:
 
 
 def steps_of(store: Store, plan_id: int) -> list[dict[str, Any]]:
-    rows = store.db.execute("SELECT part, number, begun_at, ended_at, ok, says, output FROM steps_done WHERE plan = ? ORDER BY id", (plan_id,))
+    rows = store.db.execute(
+        "SELECT part, number, begun_at, ended_at, ok, says, output FROM steps_done WHERE plan = ? ORDER BY id", (plan_id,)
+    )
     return [dict(row) for row in rows]
 
 
 # what budgets count
 
+
 def begin_action(store: Store, plan: Plan, now: datetime) -> None:
     for recipe, key, _ in plan.parts:
-        store.db.execute("INSERT INTO actions (plan, recipe, key, at, restarted, state, forgotten) VALUES (?,?,?,?,?,'begun',0)",
-                         (plan.id, recipe, key, text_of(now), int(plan.restarts)))
+        store.db.execute(
+            "INSERT INTO actions (plan, recipe, key, at, restarted, state, forgotten) VALUES (?,?,?,?,?,'begun',0)",
+            (plan.id, recipe, key, text_of(now), int(plan.restarts)),
+        )
 
 
 def end_action(store: Store, plan_id: int, recipe: str, key: str, state: str) -> None:
@@ -169,8 +201,9 @@ def note_starts(store: Store, times: Iterable[datetime]) -> None:
             known.append(at)
 
 
-def history(store: Store | None, now: datetime, maintenance_until: datetime | None = None,
-            not_checked: Iterable[str] = (), besides: int = 0) -> History:
+def history(
+    store: Store | None, now: datetime, maintenance_until: datetime | None = None, not_checked: Iterable[str] = (), besides: int = 0
+) -> History:
     """What the planner must know; the rows of the last month, and all that lie in the future; without the plan `besides`."""
     if store is None:
         return History(maintenance_until=maintenance_until, not_checked=frozenset(not_checked))
@@ -179,18 +212,30 @@ def history(store: Store | None, now: datetime, maintenance_until: datetime | No
     last_armed = store.db.execute("SELECT seen FROM arming WHERE armed = 1 ORDER BY id DESC LIMIT 1").fetchone()
     seen = last_armed["seen"] if last_armed else 0
     actions = tuple(
-        Action(row["recipe"], row["key"], datetime.fromisoformat(row["at"]), bool(row["restarted"]),
-               "ok" if row["forgotten"] and row["state"] == "failed" else row["state"], row["plan"], row["id"] > seen)
+        Action(
+            row["recipe"],
+            row["key"],
+            datetime.fromisoformat(row["at"]),
+            bool(row["restarted"]),
+            "ok" if row["forgotten"] and row["state"] == "failed" else row["state"],
+            row["plan"],
+            row["id"] > seen,
+        )
         for row in store.db.execute("SELECT * FROM actions WHERE at > ? AND plan <> ? ORDER BY id", (since, besides))
     )
-    starts = tuple(datetime.fromisoformat(row["at"]) for row in store.db.execute("SELECT at FROM starts WHERE at > ? ORDER BY at", (since,)))
+    starts = tuple(
+        datetime.fromisoformat(row["at"]) for row in store.db.execute("SELECT at FROM starts WHERE at > ? ORDER BY at", (since,))
+    )
     refusals = tuple(
         Refusal(row["recipe"], datetime.fromisoformat(row["until"]), row["by"], datetime.fromisoformat(row["at"]))
         for row in store.db.execute("SELECT * FROM refusals WHERE until > ?", (text_of(now),))
     )
     off = Disarmed(datetime.fromisoformat(armed["at"]), armed["by"], armed["why"]) if armed and not armed["armed"] else None
     marks = ",".join("?" * len(UNFINISHED))
-    begun = tuple(row["id"] for row in store.db.execute(f"SELECT id FROM plans WHERE state IN ({marks}) AND id <> ? ORDER BY id", (*UNFINISHED, besides)))
+    begun = tuple(
+        row["id"]
+        for row in store.db.execute(f"SELECT id FROM plans WHERE state IN ({marks}) AND id <> ? ORDER BY id", (*UNFINISHED, besides))
+    )
     return History(actions, starts, refusals, off, begun, maintenance_until, frozenset(not_checked))
 
 
@@ -210,13 +255,23 @@ def forget_failures(store: Store) -> None:
 
 # audit
 
-def audit(store: Store, what: str, now: datetime, plan: Plan | None = None, by: str = "", via: str = "", says: str = "",
-          more: Any = None) -> None:
+
+def audit(
+    store: Store, what: str, now: datetime, plan: Plan | None = None, by: str = "", via: str = "", says: str = "", more: Any = None
+) -> None:
     """One line that nobody can change afterwards: who, what, when, why, output. Never a code."""
     store.db.execute(
         "INSERT INTO audit (at, what, plan, by, via, digest, says, more) VALUES (?,?,?,?,?,?,?,?)",
-        (text_of(now), what, plan.id if plan else None, by, via, plan.digest if plan else "", redact(says),
-         redact(json.dumps(more, ensure_ascii=False)) if more is not None else ""),
+        (
+            text_of(now),
+            what,
+            plan.id if plan else None,
+            by,
+            via,
+            plan.digest if plan else "",
+            redact(says),
+            redact(json.dumps(more, ensure_ascii=False)) if more is not None else "",
+        ),
     )
 
 
@@ -224,10 +279,8 @@ def audit_lines(store: Store, plan_id: int | None = None) -> list[dict[str, Any]
     where, values = ("WHERE plan = ?", (plan_id,)) if plan_id is not None else ("", ())
     lines = [dict(row) for row in store.db.execute(f"SELECT * FROM audit {where} ORDER BY id", values)]
     for line in lines:
-        try:
+        with suppress(ValueError):
             line["more"] = json.loads(line["more"]) if line["more"] else None
-        except ValueError:
-            pass
     return lines
 
 
