@@ -193,7 +193,7 @@ def test_a_month_of_a_gateway_that_dies_every_three_minutes_ends_disarmed_and_sa
 def test_a_month_in_which_someone_arms_it_again_and_again_stays_within_the_budget(story):
     story.machine.limits = Limits(auto=("start-gateway",))
     for _ in range(30):
-        month(story, days=1)
+        month(story, days=1, every=30)
         approval.arm(story.store, "ann", story.machine.now)
     starts = story.machine.starts
     for start in starts:
