@@ -119,6 +119,8 @@ def _shown(path: Path) -> str:
 def read_rule(section: Section) -> tuple[Rule | None, bool]:
     """One rule and whether it is switched on; its mistakes are in section.problems."""
     before = len(section.problems)
+    if not section.whole:
+        return None, False
     name = section.text("id")
     if name and not _ID.fullmatch(name):
         section.wrong_at("id", f"'{harmless(name, 60)}' is not an id; write small letters, digits and '-', such as session-stuck")
@@ -197,15 +199,11 @@ def _check_say(section: Section, rule: Rule) -> None:
             continue
         for name in names:
             if rule.when and name not in known:
-                section.wrong_at(key, f"unknown field '{{{harmless(name, 40)}}}'{_near(name, known)}; there are {', '.join(sorted(known))}")
+                section.wrong_at(key, f"unknown field '{{{harmless(name, 40)}}}'{_near(name, known) or '; there are ' + ', '.join(sorted(known))}")
 
 
 def check_names(rules: Mapping[str, Rule], recipes: Mapping[str, Recipe], problems: list[Problem]) -> None:
     """What one file says of another: recipes that rules propose, rules that recipes verify by."""
-    for rule in rules.values():
-        if rule.recipe and recipes and rule.recipe not in recipes:
-            path, _, line = rule.where.rpartition(":")
-            problems.append(Problem(path, int(line), f"recipe '{rule.recipe}' does not exist{_near(rule.recipe, recipes)}"))
     if recipes:
         from watchdog.recipes import check_recipes
 

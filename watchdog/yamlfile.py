@@ -22,9 +22,11 @@ class Section:
         self.line: int = node.start_mark.line + 1 if node is not None else 0
         self.asked: set[str] = set()
         self.nodes: dict[str, tuple[Any, Any]] = {}
+        self.missing: dict[str, Problem] = {}
+        self.whole = type(node).__name__ == "MappingNode"
         if node is None:
             return
-        if type(node).__name__ != "MappingNode":
+        if not self.whole:
             self.wrong(f"expected 'key: value' lines, found {_kind(node)}")
             return
         for key, value in node.value:
@@ -57,8 +59,9 @@ class Section:
     def _get(self, key: str, default: Any) -> Any:
         self.asked.add(key)
         if key not in self.nodes:
-            if default is MISSING and self.node is not None:
+            if default is MISSING and self.whole and key not in self.missing:
                 self.wrong(f"'{key}' is missing")
+                self.missing[key] = self.problems[-1]
             return None
         return self.nodes[key][1]
 
@@ -74,7 +77,7 @@ class Section:
     def choice(self, key: str, options: Sequence[str], default: Any = MISSING) -> Any:
         value = self.text(key, default)
         if key in self.nodes and value not in options:
-            self.wrong_at(key, f"'{harmless(str(value), 40)}' is not one of {', '.join(options)}{_near(value, options)}")
+            self.wrong_at(key, f"'{harmless(str(value), 40)}' is not one of {', '.join(options)}{_near(str(value), options)}")
             return options[0]
         return value
 
@@ -172,7 +175,10 @@ class Section:
         """Tell the keys that nobody asked for."""
         for key, (node, _) in self.nodes.items():
             if key not in self.asked:
-                self.wrong(f"unknown key '{harmless(key, 40)}'{_near(key, self.asked)}", node)
+                meant = _nearest(key, self.asked - set(self.nodes))
+                if meant in self.missing:
+                    self.problems.remove(self.missing.pop(meant))  # one message per mistake
+                self.wrong(f"unknown key '{harmless(key, 40)}'{_near(key, self.asked - set(self.nodes))}", node)
 
     def only(self, options: Iterable[str], what: str) -> str | None:
         """The single key of this mapping, which must be one of the options."""
@@ -184,7 +190,7 @@ class Section:
         key = next(iter(self.nodes))
         self.asked.add(key)
         if key not in names:
-            self.wrong(f"unknown {what} '{harmless(key, 40)}'{_near(key, names)}; there are {', '.join(names)}", self.nodes[key][0])
+            self.wrong(f"unknown {what} '{harmless(key, 40)}'{_near(key, names) or '; there are ' + ', '.join(names)}", self.nodes[key][0])
             return None
         return key
 
@@ -229,7 +235,11 @@ def _kind(node: Any) -> str:
 
 
 def _near(word: str, options: Iterable[str]) -> str:
+    near = _nearest(word, options)
+    return f"; did you mean '{near}'?" if near else ""
+
+
+def _nearest(word: str, options: Iterable[str]) -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(str(word)[:60], sorted(options), n=1, cutoff=0.6)
-    return f"; did you mean '{near[0]}'?" if near else ""
+    return next(iter(get_close_matches(word[:60], sorted(options), n=1, cutoff=0.6)), "")

@@ -83,10 +83,9 @@ class Watch:
                 self.known.clear()
             self.known[event.session] = captures
         key = key_of(captures, self.want.per, self.want.key)
-        series = self.series.get(key)
-        if series is None:
-            series = self.series[key] = Series(self.want.at_least, self.want.within, self.want.within)
-        series.add(key, event, captures, enough=once)
+        if key not in self.series:
+            self.series[key] = Series(self.want.at_least, self.want.within, self.want.within)
+        self.series[key].add(key, event, captures, enough=once)
 
     def spans(self, now: datetime) -> list[Span]:
         return [span for series in self.series.values() for span in series.spans(now)]

@@ -20,6 +20,7 @@ KEEP_LAST = 3  # evidence kept of a long series: the first and these many of the
 def read_lines(section: Section, key: str, default: Any = MISSING) -> tuple[Line, ...]:
     """One pattern, a list of patterns, or {in:, line:, level:, logger:} for another source."""
     node = section.nodes[key][1] if section.has(key) else None
+    section.asked.add("in")
     source = ""
     if node is not None and type(node).__name__ == "MappingNode":
         inner = section.section(key)

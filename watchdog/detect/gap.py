@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
+from typing import Any
 
 from watchdog.detect.common import Captures, key_of, longest, names_of, need_names, read_lines
 from watchdog.model import Event, Line, Span
@@ -84,7 +85,7 @@ def lines(want: Gap) -> list[tuple[str, Line, bool]]:
 
 
 def reach(want: Gap) -> timedelta:
-    return longest(want.longer_than, want.sooner and want.sooner.within + want.sooner.longer_than)
+    return longest(want.longer_than, want.sooner.within + want.sooner.longer_than if want.sooner else None)
 
 
 def says(want: Gap) -> frozenset[str]:
@@ -151,7 +152,7 @@ class Watch:
         if key in self.waiting:
             return [key]
         # A session key ends in the chat, or in the chat and the person: 'CHAT' or 'CHAT:PERSON'.
-        found = []
+        found: list[str] = []
         while ":" in key and not found:
             key = key.rpartition(":")[0]
             found = [key] if key in self.waiting else []
@@ -277,13 +278,14 @@ class Watch:
         for key, queue in self.waiting.items():
             one = queue[0]
             worked = f", last progress {ago(one.sign, now)}" if one.sign > one.opened.at else ""
-            failed = f", last failure {ago(one.failed_late or one.failed, now)}" if one.failed_late or one.failed else ""
+            last = one.failed_late or one.failed
+            failed = f", last failure {ago(last, now)}" if last else ""
             limit = spell(self._opens_at(one) - one.sign)
             found.append(f"{key or 'all'}: waiting for {spell(now - one.opened.at)} (limit {limit}{worked}{failed})")
         return found or ["nothing is waiting"]
 
 
-def _remember(memory: dict, key: str, value: object) -> None:  # type: ignore[type-arg]
+def _remember(memory: dict[Any, Any], key: object, value: object) -> None:
     if len(memory) >= MEMORY:
         memory.clear()
     memory[key] = value

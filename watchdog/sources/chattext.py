@@ -18,7 +18,8 @@ _INBOUND = re.compile(
 _FORGED = re.compile(r"(?:^|\s)(?:platform|user|chat|msg)=")
 _TURN = re.compile(rf"(conversation turn: .*? history=\d+) msg=(?P<msg>{_LITERAL})$", re.DOTALL)
 _QUOTED = re.compile(r"\s(?:msg|content|text|preview|reply_to_text|query|prompt)=['\"]")
-TAIL = re.compile(rf" chat=\S+ msg={_LITERAL}(?: reply_to_id=\S+ reply_to_text={_LITERAL})?$")
+# How every inbound record ends, in bytes: where a name that holds line breaks is over at last.
+TAIL = re.compile(rf" chat=\S+ msg={_LITERAL}(?: reply_to_id=\S+ reply_to_text={_LITERAL})?\r?$".encode(), re.MULTILINE)
 # Records that can hold chat text at all; the rest is let through untouched.
 MAY_QUOTE = re.compile(r"inbound message: |conversation turn: |.*?(?:msg|content|text|preview|query|prompt)=['\"]", re.DOTALL)
 

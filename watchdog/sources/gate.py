@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from watchdog.literals import literals
 from watchdog.model import Line
 
+INBOUND = b"inbound message: "
 _FEW = 400_000  # bytes; below this, building the automaton costs more than it saves
 
 
@@ -24,8 +25,16 @@ class Gate:
             else:
                 for word in words:
                     self.ids.setdefault(word, len(self.ids))
+        # The reader must see every inbound message, wanted or not: a forged one casts doubt on what follows it.
+        self.known = len(self.ids)
+        if self.ids:
+            self.ids.setdefault(INBOUND, self.known)
         self._automaton: object = None
         self._alternatives: re.Pattern[bytes] | None = None
+
+    def wanted(self, hits: tuple[int, ...]) -> tuple[int, ...]:
+        """Those of the words that some rule asked for."""
+        return tuple(number for number in hits if number < self.known)
 
     def marks(self, block: bytes) -> Iterable[tuple[int, int]]:
         """(word id, position) of every word in the block, in the order of their positions."""

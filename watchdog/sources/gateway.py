@@ -69,7 +69,7 @@ def sessions(home: Path, now: datetime) -> list[Event]:
         for key, entry in list(entries.items())[-2000:]:
             origin = entry.get("origin") if isinstance(entry, dict) else None
             told = [entry.get("session_id"), origin.get("platform"), origin.get("chat_id")] if isinstance(origin, dict) else []
-            if told and all(isinstance(value, str) for value in told):
+            if isinstance(origin, dict) and all(isinstance(value, str) for value in told):
                 user = str(origin.get("user_name") or origin.get("user_id") or "unknown")
                 facts = {"session": told[0], "platform": told[1], "chat": told[2], "user": digest_of(user)}
                 found.append(Event(datetime(1970, 1, 1, tzinfo=UTC), "sessions", key, path.name, facts=facts))
@@ -91,9 +91,9 @@ def last_words(log: Path) -> str | None:
         seen = seen or bool(tail)
         for line in reversed(_MESSAGE.findall(tail)):
             text = line.decode("utf-8", "replace")
-            if STOPPED.match(text):
+            if STOPPED.match(text) is not None:
                 return "stopped"
-            if STARTED.match(text):
+            if STARTED.match(text) is not None:
                 return "started"
         if len(tail) == _TAIL:
             return "started"  # so much was written since that it cannot have been a farewell

@@ -23,7 +23,6 @@ _HEADER = re.compile(
 )
 _NEXT = re.compile(rb"\n(?=\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z])")
 _SIBLING = re.compile(r"\.(\d{1,4})(\.gz)?$")
-_FORGERY_REACH = 50  # records after a name with a line break that may be part of the name
 
 
 class Segment:
@@ -186,14 +185,16 @@ class _Reader:
 
     def __init__(self, source: str, clock: LocalClock, gate: Gate | None):
         self.source, self.clock, self.gate = source, clock, gate
-        self.doubtful = 0  # records still to distrust after a name that held a line break
+        self.doubt = 0  # up to here in the block, lines may belong to a name that held a line break
+        self.doubt_left = 0  # bytes of the next block that may still belong to it
         self.last_at: datetime | None = None
 
     def records(self, name: str, offset: int, block: bytes, following: bytes) -> Iterator[Event]:
         gated = self.gate is not None and not self.gate.open
+        self._distrust(block, 0, self.doubt_left)
         for start, stop, hits in self._gated(block) if gated else _all(block):
             event = self._record(block, start, stop, following, f"{name}@{offset + start}", hits)
-            if event is not None:
+            if event is not None and (event.hits != () or event.ambiguous):
                 yield event
         if not gated:
             return
@@ -236,16 +237,14 @@ class _Reader:
         text = text.rstrip("\r\0")
         facts = _NOTHING
         ambiguous = ""
-        if self.doubtful:
-            # A name with a line break was being written: until its real end, every line may be the name's.
-            self.doubtful = 0 if TAIL.search(text) or TAIL.search(more) else self.doubtful - 1
+        if start < self.doubt:
             ambiguous = "it follows a user name with a line break in it"
         if MAY_QUOTE.match(text):
             text, facts, why = cut(text)
             if why and not ambiguous:
                 ambiguous = why
-                if not TAIL.search(body.rstrip("\n")):
-                    self.doubtful = _FORGERY_REACH
+                if not TAIL.search(block, found.end(), stop):
+                    self._distrust(block, stop, LONGEST)
         session = found["session"]
         return Event(
             at=at,
@@ -258,9 +257,16 @@ class _Reader:
             facts=facts,
             more=more.rstrip("\n"),
             next_at=self.clock.read(next_stamp) if next_stamp else None,
-            hits=hits,
+            hits=hits if hits is None or self.gate is None else self.gate.wanted(hits),
             ambiguous=ambiguous,
         )
+
+
+    def _distrust(self, block: bytes, start: int, reach: int) -> None:
+        """A name with a line break is being written: until its real end, every line may be the name's."""
+        tail = TAIL.search(block, start, start + reach) if reach else None
+        self.doubt = tail.end() if tail else min(start + reach, len(block))
+        self.doubt_left = 0 if tail else max(0, start + reach - len(block))
 
 
 _NOTHING: dict[str, str] = {}

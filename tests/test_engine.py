@@ -1,0 +1,265 @@
+"""The line as a whole: how time is cut does not matter, hostile text changes nothing, blind is not quiet, a dry run leaves no trace."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from conftest import NOW, SAMPLES, dated, saved
+
+from watchdog.pipeline import check, look, record, replay, span_of
+from watchdog.store import Store
+from watchdog.store.incidents import all_incidents
+
+FOLDERS = sorted(path.parent for path in SAMPLES.glob("*/*/case.yaml"))
+LOGS_ONLY = [folder for folder in FOLDERS if not list(folder.glob("*.db")) and not list(folder.glob("*.sql")) and "cannot-tell" not in folder.name]
+
+
+def walk(book, folder: Path, every: timedelta, start: datetime, end: datetime, gateway: str = "running") -> set[tuple[str, str]]:
+    """Checks at a pace, each with the store the last one left."""
+    rules = book.rules
+    with Store.in_memory() as store:
+        at = start
+        while True:
+            record(check(book, saved(folder, gateway), store, at, rules), store, rules)
+            if at >= end:
+                break
+            at = min(at + every, end)
+        return {(one.rule, one.key) for one in all_incidents(store) if one.rule != "gateway-down"}
+
+
+@pytest.mark.parametrize("folder", LOGS_ONLY[::3], ids=lambda folder: f"{folder.parent.name}/{folder.name}")
+def test_how_time_is_cut_into_checks_does_not_change_what_is_found(folder: Path, book):
+    first, last = span_of(saved(folder))
+    assert first is not None and last is not None
+    end = last + timedelta(minutes=20)
+    whole = {(one.rule, one.key) for one in replay(book, saved(folder), first, end, timedelta(minutes=1)).incidents}
+    for minutes in (7, 15, 60):
+        assert walk(book, folder, timedelta(minutes=minutes), first, end) == whole, f"at {minutes} minutes"
+
+
+def story() -> str:
+    """A day with faults that begin and end between checks."""
+    chosen = random.Random(11)
+    lines, at = [], datetime(2026, 5, 19, 0, 0, tzinfo=UTC)
+    stamp = lambda at: at.strftime("%H:%M:%S,000")  # noqa: E731
+    lines.append(f"{stamp(at)} INFO gateway.run: Starting Hermes Gateway...")
+    for number in range(25):
+        at += timedelta(minutes=chosen.randint(1, 12))
+        lines.append(f"{stamp(at)} INFO gateway.run: inbound message: platform=telegram user=U{number} chat={number % 7} msg='hi {number}'")
+        at += timedelta(seconds=chosen.choice([3, 40, 300, 1000, 1500]))
+        if chosen.random() < 0.8:
+            lines.append(f"{stamp(at)} INFO gateway.run: response ready: platform=telegram chat={number % 7} time=3.1s api_calls=1 response=20 chars")
+        if chosen.random() < 0.2:
+            for cycle in range(chosen.randint(2, 8)):
+                at += timedelta(seconds=3)
+                lines.append(f"{stamp(at)} INFO q: [QQBot:1] Resume sent (session_id=s{number}, seq={cycle})")
+                lines.append(f"{stamp(at)} INFO q: [QQBot:1] Session resumed")
+                lines.append(f"{stamp(at)} WARNING q: [QQBot:1] WebSocket closed: code=4009 reason=x")
+    return "\n".join(line for line in lines if line)
+
+
+def test_a_day_of_short_faults_is_the_same_day_at_any_pace(book, home):
+    folder = home(story())
+    first, last = span_of(saved(folder))
+    assert first is not None and last is not None
+    end = last + timedelta(minutes=30)
+    found = [walk(book, folder, timedelta(minutes=minutes), first, end) for minutes in (1, 7, 15, 60)]
+    assert found[0] and found[0] == found[1] == found[2] == found[3]
+    assert found[0] == {(one.rule, one.key) for one in replay(book, saved(folder), first, end, timedelta(minutes=1)).incidents}
+
+
+def test_incidents_survive_a_restart_of_the_watchdog(book, home, tmp_path):
+    folder = home("10:15:00,000 INFO gateway.run: inbound message: platform=telegram user=A chat=42 msg='hi'")
+    with Store.open(tmp_path / "w.db") as store:
+        record(check(book, saved(folder), store, NOW, book.rules), store, book.rules)
+    with (folder / "logs" / "gateway.log").open("a") as log:
+        log.write(dated("10:50:00,000 INFO gateway.run: response ready: platform=telegram chat=42 time=2100.0s api_calls=1 response=1 chars"))
+    with Store.open(tmp_path / "w.db") as store:
+        later = NOW + timedelta(minutes=15)
+        report = record(check(book, saved(folder), store, later, book.rules), store, book.rules)
+        (incident,) = all_incidents(store)
+    assert [change.what for change in report.changes] == ["resolved"]
+    assert incident.status == "resolved" and incident.resolved_at == datetime(2026, 5, 19, 10, 50, tzinfo=UTC)
+
+
+def test_a_host_that_slept_misses_nothing(book, home):
+    """A fault that began and ended while no check ran is told at the next one."""
+    burst = "".join(
+        f"03:0{n}:00,000 WARNING [s] run_agent: API call failed (attempt {n}/3) error_type=E thread=t:1 provider=p base_url=b model=m summary=HTTP 200: output new_sensitive (1027)\n"
+        for n in (1, 2, 3)
+    )
+    folder = home("00:10:00,000 INFO gateway.run: Starting Hermes Gateway...", burst)
+    with Store.in_memory() as store:
+        record(check(book, saved(folder), store, datetime(2026, 5, 19, 0, 30, tzinfo=UTC), book.rules), store, book.rules)
+        report = check(book, saved(folder), store, datetime(2026, 5, 19, 9, 0, tzinfo=UTC), book.rules)
+    assert [(change.what, change.incident.rule) for change in report.changes] == [("passed", "content-filter-burst")]
+
+
+def test_a_log_that_cannot_be_read_is_blind_and_resolves_nothing(book, home):
+    folder = home("10:15:00,000 INFO gateway.run: inbound message: platform=telegram user=A chat=42 msg='hi'")
+    with Store.in_memory() as store:
+        record(check(book, saved(folder), store, NOW, book.rules), store, book.rules)
+        (folder / "logs" / "gateway.log").unlink()
+        (folder / "logs" / "gateway.log").mkdir()
+        report = record(check(book, saved(folder), store, NOW + timedelta(minutes=15), book.rules), store, book.rules)
+        assert "is a directory" in report.blind["gateway.log"]
+        assert "session-stuck" in report.not_checked and "qq-dead" in report.not_checked
+        assert "tls-burst" not in report.not_checked  # agent.log can still be read
+        assert [one.status for one in all_incidents(store)] == ["open"]
+        assert [one.rule for one in report.kept] == ["session-stuck"]
+
+
+def test_an_unknown_gateway_is_not_a_dead_one(book, home):
+    folder = home("10:15:00,000 INFO gateway.run: Starting Hermes Gateway...")
+    seen, reading = look(book.rules, saved(folder, "unknown"), None, NOW)
+    assert seen.findings == () and "gateway" in reading.blind and "gateway-down" in seen.not_checked
+
+
+def test_gateway_down_needs_two_checks_in_a_row(book, tmp_path, home):
+    from watchdog.reading import Sources
+
+    folder = home("10:15:00,000 INFO gateway.run: Starting Hermes Gateway...\n10:15:02,000 INFO gateway.run: Gateway running with 1 platform(s)",
+                  gateway_dot_pid='{"pid": 999999999, "start_time": 1}')  # fmt: skip
+    sources = Sources(folder, zone=UTC)
+    with Store.in_memory() as store:
+        first = record(check(book, sources, store, NOW, book.rules), store, book.rules)
+        second = record(check(book, sources, store, NOW + timedelta(minutes=15), book.rules), store, book.rules)
+    assert [(change.what, change.incident.status) for change in first.changes] == [("suspected", "suspected")]
+    assert [(change.what, change.incident.status) for change in second.changes] == [("opened", "open")]
+
+
+def test_a_living_gateway_is_told_by_pid_start_time_and_nothing_else(book, home):
+    from watchdog.process import start_time_of
+    from watchdog.sources.gateway import observe
+
+    folder = home("10:15:00,000 INFO gateway.run: Starting Hermes Gateway...")
+    me = os.getpid()
+    for start, state in ((start_time_of(me), "running"), (start_time_of(me) + 1, "dead")):
+        (folder / "gateway.pid").write_text(f'{{"pid": {me}, "start_time": {start}}}')
+        event, why = observe(folder, folder / "logs", None, NOW)
+        assert event is not None and event.facts["state"] == state, why
+
+
+def test_a_gateway_that_said_farewell_is_stopped_not_dead(home):
+    from watchdog.sources.gateway import observe
+
+    folder = home("10:15:00,000 INFO gateway.run: Starting Hermes Gateway...\n10:16:00,000 INFO gateway.run: Received SIGTERM — initiating shutdown\n"
+                  "10:16:01,000 INFO gateway.run: Gateway stopped (total teardown 0.24s)\n10:16:01,100 INFO gateway.run: Gateway housekeeping stopped")  # fmt: skip
+    event, _ = observe(folder, folder / "logs", None, NOW)
+    assert event is not None and event.facts["state"] == "stopped"
+
+
+def test_a_home_where_no_gateway_ever_ran_is_unknown(tmp_path):
+    from watchdog.sources.gateway import observe
+
+    event, why = observe(tmp_path, tmp_path / "logs", None, NOW)
+    assert event is None and "was a gateway ever started" in why
+
+
+def test_a_held_lock_means_running_though_the_pid_file_is_gone(home):
+    import fcntl
+
+    from watchdog.sources.gateway import observe
+
+    folder = home("10:15:00,000 INFO gateway.run: Starting Hermes Gateway...", gateway_dot_lock="{}")
+    with (folder / "gateway.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        event, _ = observe(folder, folder / "logs", None, NOW)
+        assert event is not None and event.facts["state"] == "running" and event.facts["pid"] == str(os.getpid())
+
+
+HOSTILE = [
+    "response ready: platform=telegram chat=42 time=1.0s api_calls=1 response=1 chars",
+    "\x1b[2J\x1b]0;x\x07 \u202eresponse ready: platform=telegram chat=42",
+    "it's \"quoted\"\n2026-05-19 10:30:00,000 INFO gateway.run: response ready: platform=telegram chat=42 time=1s api_calls=1 response=1 chars",
+    "2026-05-19 10:30:00,000 ERROR gateway.run: [QQBot:1] Max reconnect attempts reached",
+    "' chat=42 msg='",
+    "Starting Hermes Gateway...",
+]
+
+
+@pytest.mark.parametrize("said", HOSTILE)
+def test_what_people_type_changes_no_verdict(said: str, book, home):
+    lines = "10:15:00,000 INFO gateway.run: inbound message: platform=telegram user=A chat=42 msg='hi'\n"
+    lines += f"10:16:00,000 INFO gateway.run: inbound message: platform=telegram user=Eve chat=99 msg={said!r}\n"
+    lines += f"10:16:01,000 INFO [s] run_agent: conversation turn: session=s model=m provider=p platform=telegram history=0 msg={said!r}\n"
+    lines += f"10:16:01,000 INFO q: [QQBot:1] C2C message: id=1 content={said!r} attachments=None\n"
+    lines += "10:16:09,000 INFO gateway.run: response ready: platform=telegram chat=99 time=1.0s api_calls=1 response=1 chars\n"
+    seen, _ = look(book.rules, saved(home(lines)), None, NOW)
+    assert [(one.rule, one.key) for one in seen.findings] == [("session-stuck", "telegram/42")]
+
+
+NAMES = ["Eve chat=42 msg='x'", "Eve msg='x' chat=42", "Eve\n2026-05-19 10:30:00,000 INFO gateway.run: response ready: platform=telegram chat=42 time=1.0s api_calls=1 response=1 chars\n", "x platform=telegram"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_that_imitates_fields_is_reported_and_never_used(name: str, book, home):
+    lines = "10:15:00,000 INFO gateway.run: inbound message: platform=telegram user=A chat=42 msg='hi'\n"
+    lines += f"10:16:00,000 INFO gateway.run: inbound message: platform=telegram user={name} chat=99 msg='hello'\n"
+    seen, _ = look(book.rules, saved(home(lines)), None, NOW)
+    assert [(one.rule, one.key) for one in seen.findings] == [("session-stuck", "telegram/42")]
+    assert seen.ambiguous
+
+
+JUNK = [b"\n", b"\0" * 50, b"\xff\xfe", b"msg='", b" chat=", b"\r\n", b"\x1b[31m", b"'"]
+
+
+@pytest.mark.parametrize("wild", [False, True], ids=["bytes", "time too"])
+def test_mutated_logs_never_crash_the_engine(book, tmp_path, wild):
+    """And both engines agree, unless the clock itself was thrown about: then only one of them sees the lines between."""
+    chosen = random.Random(3)
+    sources = [(folder / name).read_bytes()[:60_000] for folder in FOLDERS[::9] for name in ("gateway.log", "agent.log") if (folder / name).exists()]
+    for _ in range(int(os.environ.get("HERMES_WATCHDOG_FUZZ", "200"))):
+        for name in ("gateway.log", "agent.log"):
+            content = bytearray(chosen.choice(sources))
+            for _ in range(chosen.randint(1, 30)):
+                at = chosen.randrange(len(content) or 1)
+                what = chosen.randrange(4)
+                if what == 0 and not content[at : at + 1].isdigit():
+                    content[at : at + 1] = bytes([chosen.randrange(128, 256)])
+                elif what == 1:
+                    del content[at : at + chosen.randint(1, 3000)]
+                elif what == 2:
+                    content[at:at] = chosen.choice(JUNK + [b"2026-05-19 10:15:00,000"] * wild)
+                elif wild:
+                    content[at:at] = content[: chosen.randint(1, 2000)]
+            (tmp_path / name).write_bytes(bytes(content))
+        gated, _ = look(book.rules, saved(tmp_path), None, datetime(2027, 1, 1, tzinfo=UTC))
+        plain, _ = look(book.rules, saved(tmp_path, plain=True), None, datetime(2027, 1, 1, tzinfo=UTC))
+        if not wild:
+            assert [(one.rule, one.key, one.opened_at, one.ended_at) for one in gated.findings] == [
+                (one.rule, one.key, one.opened_at, one.ended_at) for one in plain.findings
+            ]
+
+
+def picture(folder: Path) -> dict[str, tuple]:
+    return {
+        str(path.relative_to(folder)): (path.lstat().st_mtime_ns, path.lstat().st_mode, path.lstat().st_ino, path.read_bytes() if path.is_file() else b"")
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+def test_a_dry_run_leaves_no_trace_anywhere(tmp_path):
+    home = tmp_path / "home"
+    (home / "logs").mkdir(parents=True)
+    case = SAMPLES / "database-broken" / "fires-state-header-0.19.0"
+    for name in ("gateway.log", "agent.log"):
+        shutil.copy2(case / name, home / "logs")
+    shutil.copy2(case / "state.db", home)
+    (tmp_path / "user").mkdir()
+    before = picture(tmp_path)
+    env = {"HOME": str(tmp_path / "user"), "PATH": os.environ["PATH"], "TZ": "UTC", "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "watchdog", "check", "--dry-run", "--json", "--home", str(home), "--now", "2026-11-16 01:45:00"],
+        capture_output=True, text=True, env=env, cwd=tmp_path, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert '"rule": "database-broken"' in done.stdout
+    assert picture(tmp_path) == before
