@@ -21,7 +21,8 @@ import pytest
 from watchdog import daemon as module
 from watchdog import lock
 from watchdog.cli.common import Context
-from watchdog.daemon import Daemon, fingerprint, read_note
+from watchdog.daemon import Daemon, fingerprint
+from watchdog.daemon_note import read_note
 from watchdog.lock import one_at_a_time
 from watchdog.model import Report
 from watchdog.schedule import due, next_fire

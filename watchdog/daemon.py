@@ -24,6 +24,7 @@ from apscheduler.executors.debug import DebugExecutor
 from apscheduler.schedulers.base import STATE_STOPPED
 from apscheduler.schedulers.blocking import BlockingScheduler
 
+from watchdog.daemon_note import NOTE
 from watchdog.errors import ConfigError, WatchdogError
 from watchdog.lock import Busy, one_at_a_time, repairing
 from watchdog.schedule import due, next_due, trigger
@@ -39,7 +40,6 @@ HEARTBEAT = 10.0  # seconds between two looks at files, clock and stop; a host t
 AGAIN = timedelta(seconds=30)  # after another process held the lock
 JUMP = timedelta(seconds=60)  # a clock that went back by more is set anew
 GRACE = 10.0  # seconds that a check may go on after a stop was asked for
-NOTE = "daemon.json"
 
 
 class Stopped(BaseException):
@@ -288,18 +288,6 @@ def fingerprint(config: Path) -> tuple[tuple[str, int, int, int], ...]:
 def worth_telling(report: Report) -> bool:
     """Something changed; what only goes on was told before."""
     return bool(report.outcomes) or any(change.what not in ("seen", "suspected") for change in report.changes)
-
-
-def read_note(state: Path) -> dict[str, Any] | None:
-    """What a living daemon of this home says of itself; None when there is none."""
-    from watchdog.process import start_time_of
-
-    try:
-        told = json.loads((state / NOTE).read_text())
-        alive = start_time_of(int(told["pid"])) == told["start_time"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return told if alive else None
 
 
 def say(text: str) -> None:

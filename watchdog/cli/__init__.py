@@ -25,6 +25,14 @@ COMMANDS = {
     "resume": ("plans", "go on with a plan that was cut off"),
     "abandon": ("plans", "leave a plan that was cut off"),
     "audit": ("plans", "who did what, when and why"),
+    "run": ("daily", "checks on a clock of its own, until stopped"),
+    "status": ("daily", "last and next check, what is open, armed or not"),
+    "report": ("daily", "what happened over days: text, Markdown, HTML, JSON"),
+    "install": ("daily", "make checks happen: cron, systemd timer or service"),
+    "uninstall": ("daily", "take that away again"),
+    "doctor": ("daily", "can the watchdog see, act, remember and tell here?"),
+    "demo": ("daily", "a broken gateway found, asked about, healed; 20 seconds"),
+    "completion": ("daily", "completion for bash, zsh and fish"),
 }
 
 EXAMPLES = """\
