@@ -164,7 +164,9 @@ def run_answer(args: argparse.Namespace) -> int:
     from watchdog.approval import COMMAND_LINE, answer
 
     ctx = context(args)
-    word = sys.stdin.readline().strip() if args.code == "-" else args.code
+    word = sys.stdin.readline(200).strip() if args.code == "-" else args.code
+    if not word:
+        raise WatchdogError("no code was given; it is in the message, or make one: hermes-watchdog plan ID --code")
     with ctx.store() as store:
         told = answer(store, word, args.command == "approve", _user(), COMMAND_LINE, ctx.now, limits=ctx.settings.limits)
         if not told.ok or not told.approved:
