@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
+from watchdog.limits import Limits
 from watchdog.replies import LONG, Heard, Reply
 from watchdog.store import Store
 from watchdog.targets import Channel
@@ -53,7 +54,7 @@ def attempted(text: str) -> bool:
     return text[: LONG + 1].strip().lower().startswith(tuple(VERBS))
 
 
-def weigh(store: Store, channel: Channel, heard: Heard, now: datetime) -> tuple[list[Weighed], list[str]]:
+def weigh(store: Store, channel: Channel, heard: Heard, now: datetime, limits: Limits | None = None) -> tuple[list[Weighed], list[str]]:
     """Answer the record with each reply of someone who may; the rest becomes lines for the report."""
     from watchdog import approval
 
@@ -73,7 +74,7 @@ def weigh(store: Store, channel: Channel, heard: Heard, now: datetime) -> tuple[
         elif said is None:
             weighed.append(Weighed(reply, False, "unreadable", by=by))
         else:
-            answer = approval.answer(store, said.code, said.yes, by, reply.place, now, allowed=tuple(names.values()))
+            answer = approval.answer(store, said.code, said.yes, by, reply.place, now, allowed=tuple(names.values()), limits=limits)
             weighed.append(Weighed(reply, answer.ok, answer.says, said.yes, by, answer.plan_id or 0))
     if strangers:
         notes.append(f"{channel.kind}: {strangers} answers of people who are not on the list; ignored")

@@ -33,9 +33,7 @@ def may_ask(store: Store, plan: Plan, now: datetime) -> bool:
     return True
 
 
-def put(
-    store: Store, plan: Plan, notice: Notice, settings: NotifySettings, at: Setting, waits: timedelta
-) -> tuple[Question, list[str]]:
+def put(store: Store, plan: Plan, notice: Notice, settings: NotifySettings, at: Setting, waits: timedelta) -> tuple[Question, list[str]]:
     """Put a recorded plan to every channel; what could not be asked is a line for the report, never a yes."""
     question = Question(plan, notice.severity, (), at.now, at.now + plan.lasts)
     messages.ask(store, question)  # before anything leaves: a crash must not leave a question nobody knows of
@@ -65,9 +63,7 @@ def shell_lines(store: Store, plan: int, expires: datetime, at: Setting) -> list
     return how_to_answer(at.words, code, expires, at.now, timedelta(0), "shell")
 
 
-def close(
-    store: Store, question: Question, text: str, settings: NotifySettings, now: datetime, answer: str = ""
-) -> list[str]:
+def close(store: Store, question: Question, text: str, settings: NotifySettings, now: datetime, answer: str = "") -> list[str]:
     """Tell the end to every place that was asked, once."""
     messages.ask(store, replace(question, closed_at=now, answer=answer or question.answer))
     return tell_places(question, text, settings)
@@ -82,9 +78,7 @@ def tell_places(question: Question, text: str, settings: NotifySettings, besides
         for name in kind.places(channel):
             if name in asked:
                 try:
-                    replies.bounded(
-                        channel, _limit(channel), partial(kind.tell, channel, name, asked[name].receipt, text)
-                    )
+                    replies.bounded(channel, _limit(channel), partial(kind.tell, channel, name, asked[name].receipt, text))
                 except ChannelError as error:
                     notes.append(f"{name} was not told: {fit(str(error))}")
     return notes
@@ -100,7 +94,7 @@ def _spread(
     for channel in channels:
         kind = replies.module(channel)
         try:
-            if refusal := _refused(channel, question.plan):
+            if refusal := refused(channel, Path(question.plan.home)):
                 raise ChannelError(refusal)
             if not messages.cursor(store, channel.kind):
                 begin = replies.bounded(channel, _limit(channel), partial(kind.start, channel, at.now))
@@ -109,9 +103,7 @@ def _spread(
             notes.append(f"not asked at {channel.kind}: {fit(str(error))}")
             continue
         for name in kind.places(channel):
-            asked = _asked(
-                approval.new_code(store, question.plan.id, name, at.now), channel, question, notice, at, waits
-            )
+            asked = _asked(approval.new_code(store, question.plan.id, name, at.now), channel, question, notice, at, waits)
             try:
                 receipt = replies.bounded(channel, _limit(channel), partial(kind.ask, channel, name, asked))
                 places.append(Place(name, receipt))
@@ -137,12 +129,13 @@ def _asked(code: str, channel: Channel, question: Question, notice: Notice, at: 
     )
 
 
-def _refused(channel: Channel, plan: Plan) -> str:
+def refused(channel: Channel, home: Path) -> str:
+    """Why a channel must not be used at all; empty when it may."""
     if channel.kind != "telegram":
         return ""
     from watchdog.replies.telegram import same_bot
 
-    return same_bot(channel, Path(plan.home))
+    return same_bot(channel, home)
 
 
 def _limit(channel: Channel) -> float:

@@ -16,9 +16,7 @@ from watchdog.targets import NotifySettings, Target
 SEPARATE = 3  # owed messages that are still sent one by one
 
 
-def deliver(
-    store: Store, settings: NotifySettings, queue: Sequence[tuple[int, Notice, list[str]]], at: Setting
-) -> list[str]:
+def deliver(store: Store, settings: NotifySettings, queue: Sequence[tuple[int, Notice, list[str]]], at: Setting) -> list[str]:
     """Send what is new and what is owed to every target that may be tried; lines about what failed."""
     states, owed = messages.targets(store), messages.owed(store, at.now)
     letters: dict[Target, list[Letter]] = {}
@@ -57,9 +55,7 @@ def deliver(
     return [f"target {name}: not sent: {says}" for name, says in notes.items()]
 
 
-def _late(
-    store: Store, target: Target, late: list[int], covers: dict[tuple[str, int], tuple[int, ...]], at: Setting
-) -> list[Letter]:
+def _late(store: Store, target: Target, late: list[int], covers: dict[tuple[str, int], tuple[int, ...]], at: Setting) -> list[Letter]:
     """Owed messages: a few one by one, many as one."""
     found = [(number, notice) for number in late if (notice := messages.notice(store, number))]
     if len(found) <= SEPARATE:

@@ -50,8 +50,8 @@ def close_questions(
         state = stored.state if stored else "lapsed"
         answer = answer_of(stored, at) or question.answer
         own = tuple(one for one in outcomes if one.plan_digest == question.plan.digest) or outcome_of(stored)
-        if own:
-            key = "answer.told_done" if all(one.ok for one in own) else "answer.told_failed"
+        if own and state != "lapsed":
+            key = "answer.told_done" if own[-1].ok else "answer.told_failed"
             text = words(key, answer=answer, result=result(own, question.plan, words))
             done.append((question, own))
         elif state == "expired":

@@ -11,6 +11,7 @@ from functools import partial
 from watchdog import replies
 from watchdog.answers import Weighed, weigh
 from watchdog.asking import close, tell_places
+from watchdog.limits import Limits
 from watchdog.outgoing import fit
 from watchdog.replies import ChannelError
 from watchdog.store import Store, messages
@@ -27,6 +28,7 @@ def listen(
     settings: NotifySettings,
     now: datetime,
     wait: timedelta,
+    limits: Limits | None = None,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> tuple[tuple[Weighed, ...], tuple[str, ...]]:
@@ -38,11 +40,7 @@ def listen(
     while True:
         elapsed = timedelta(seconds=clock() - began)
         moment = now + elapsed
-        questions = [
-            each
-            for each in messages.open_questions(store)
-            if each.places and not each.answer and each.expires_at > moment
-        ]
+        questions = [each for each in messages.open_questions(store) if each.places and not each.answer and each.expires_at > moment]
         if not questions:
             break
         left = (wait - elapsed).total_seconds()
@@ -51,7 +49,7 @@ def listen(
             if asked & set(replies.module(channel).places(channel)):
                 # A long poll only where it is alone; next to others it would keep them waiting.
                 patience = min(left, 10.0) if len(settings.replies.channels) == 1 and left > 0 else 0.0
-                answers, said = _look(store, channel, settings, words, moment, patience)
+                answers, said = _look(store, channel, settings, words, moment, patience, limits)
                 changed += [answer for answer in answers if answer.ok]
                 notes += [line for line in said if line not in notes]
         if changed or left <= 0:
@@ -61,26 +59,26 @@ def listen(
 
 
 def _look(
-    store: Store, channel: Channel, settings: NotifySettings, words: Words, now: datetime, patience: float
+    store: Store,
+    channel: Channel,
+    settings: NotifySettings,
+    words: Words,
+    now: datetime,
+    patience: float,
+    limits: Limits | None,
 ) -> tuple[list[Weighed], list[str]]:
     kind = replies.module(channel)
     limit = channel.time_limit.total_seconds() * (len(channel.approvers) + 1) + patience
     try:
-        heard = replies.bounded(
-            channel, limit, partial(kind.collect, channel, messages.cursor(store, channel.kind), patience)
-        )
+        heard = replies.bounded(channel, limit, partial(kind.collect, channel, messages.cursor(store, channel.kind), patience))
     except ChannelError as error:
         return [], [fit(str(error))]
-    weighed, notes = weigh(store, channel, heard, now)
+    weighed, notes = weigh(store, channel, heard, now, limits)
     # Moved only after the answers were weighed: a crash in between reads them again, and a used code does nothing.
     messages.move_cursor(store, channel.kind, heard.cursor, now)
     for number, answer in enumerate(weighed):
         if not answer.ok:
-            says = (
-                words("reply.unreadable")
-                if answer.says == "unreadable"
-                else words("answer.wrong", why=words.phrase(fit(answer.says)))
-            )
+            says = words("reply.unreadable") if answer.says == "unreadable" else words("answer.wrong", why=words.phrase(fit(answer.says)))
             notes.append(f"{answer.reply.place}: an answer by {answer.by} changed nothing: {fit(answer.says)}")
         else:
             says = _tell_all(store, answer, channel, settings, words, now)
@@ -89,9 +87,7 @@ def _look(
     return weighed, notes
 
 
-def _tell_all(
-    store: Store, answer: Weighed, channel: Channel, settings: NotifySettings, words: Words, now: datetime
-) -> str:
+def _tell_all(store: Store, answer: Weighed, channel: Channel, settings: NotifySettings, words: Words, now: datetime) -> str:
     """Everyone who was asked learns what became of it; the words for the one who answered."""
     fields = {"by": answer.by, "via": channel.kind, "at": words.at(now, now)}
     question = messages.question(store, plan=answer.plan)

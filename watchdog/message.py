@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from watchdog.model import EMPTY, Notice, Outcome, Plan
+from watchdog.model import Notice, Outcome, Plan
 from watchdog.notices import Choice, Thing, notice_of
 from watchdog.outgoing import exact, fit
 from watchdog.words import Words
@@ -28,7 +28,8 @@ class Setting:
     words: Words
     quote_logs: bool = False
     per_hour: int = 6
-    says: Mapping[str, str] = field(default=EMPTY)  # rule id -> its English template
+    says: Mapping[str, str] = field(default_factory=dict)  # rule id -> its English template
+    titles: Mapping[str, str] = field(default_factory=dict)  # English title of a rule -> its id
 
 
 def compose(choice: Choice, at: Setting) -> Notice:
@@ -54,9 +55,7 @@ def how_to_answer(words: Words, code: str, expires: datetime, now: datetime, wai
 def render(body: str, form: str) -> str:
     """The plain body as Markdown or HTML; commands become code, everything else is escaped."""
     if form == "markdown":
-        lines = [
-            f"`{line[4:]}`" if line.startswith(CODE) else _MARKUP.sub(r"\\\g<0>", line) for line in body.split("\n")
-        ]
+        lines = [f"`{line[4:]}`" if line.startswith(CODE) else _MARKUP.sub(r"\\\g<0>", line) for line in body.split("\n")]
         return "  \n".join(lines)
     if form == "html":
         lines = [html.escape(line) for line in body.split("\n")]
@@ -76,12 +75,10 @@ _MARKUP = re.compile(r"[\\`*_\[\]<>~|]|^#+|^(?=\d+\.)|^[-+]")
 
 def _problem(choice: Choice, at: Setting) -> tuple[str, list[str]]:
     words, first = at.words, _lead(choice)
-    key = {"worse": "worse", "approval needed": "ask", "flapping": "flapping", "passed": "passed"}.get(
-        choice.reason, "first"
-    )
+    key = {"worse": "worse", "approval needed": "ask", "flapping": "flapping", "passed": "passed"}.get(choice.reason, "first")
     if key == "first" and choice.again:
         key = "again"
-    what = _says(first, at) if first else words.phrase(choice.case.plan.title) if choice.case else ""
+    what = _says(first, at) if first else _titled(choice.case.plan, words) if choice.case else ""
     if choice.reason == "reminder":
         title = words("title.remind", left=choice.case.left if choice.case else "", what=_short(what))
     elif len(choice.things) > 1 and not choice.case:
@@ -112,9 +109,7 @@ def _healed(choice: Choice, at: Setting) -> tuple[str, list[str]]:
 
 def _blind(choice: Choice, at: Setting) -> tuple[str, list[str]]:
     keys = ", ".join(fit(thing.key, 60) for thing in choice.things)
-    lines = [
-        at.words("line.blind", key=fit(thing.key, 60), why=at.words.phrase(fit(thing.says))) for thing in choice.things
-    ]
+    lines = [at.words("line.blind", key=fit(thing.key, 60), why=at.words.phrase(fit(thing.says))) for thing in choice.things]
     return at.words("title.blind", key=keys), lines
 
 
@@ -144,19 +139,21 @@ def _done(choice: Choice, at: Setting) -> tuple[str, list[str]]:
 
 def _failed(choice: Choice, at: Setting) -> tuple[str, list[str]]:
     assert choice.case is not None
-    what = at.words.phrase(fit(choice.case.plan.title))
+    what = _titled(choice.case.plan, at.words)
     return at.words("title.failed", what=_short(what)), [*_outcome(choice, at), at.words("line.still")]
 
 
 def _digest(choice: Choice, at: Setting) -> tuple[str, list[str]]:
     words = at.words
+    if len(choice.things) == 1 and len(choice.parts) == 1:
+        return _BODIES.get(choice.parts[0].reason, _problem)(choice.parts[0], at)
     kinds = {"first seen": "first", "worse": "worse", "healed by itself": "healed", "passed": "passed",
              "flapping": "flapping", "healed by us": "done", "not healed": "failed"}  # fmt: skip
     entries: list[str] = []
     for part in choice.parts:
         mark = words(f"digest.{kinds.get(part.reason, part.reason)}")
         if part.case and part.case.outcomes:
-            entries.append(f"• {mark}: {words.phrase(fit(part.case.plan.title))}")
+            entries.append(f"• {mark}: {_titled(part.case.plan, words)}")
         else:
             entries += [f"• {mark}: {_says(thing, at)}" for thing in part.things]
     lines = [words("line.digest", limit=at.per_hour), *entries[: 2 * SHOWN]]
@@ -195,18 +192,33 @@ def test_message(at: Setting) -> Notice:
 
 def result(outcomes: Sequence[Outcome], plan: Plan, words: Words) -> str:
     """One sentence about how a plan ended, for those who were asked."""
-    bad = next((outcome for outcome in outcomes if not outcome.ok), None)
-    if bad:
-        return words.phrase(fit(bad.says))
+    if outcomes and not outcomes[-1].ok:
+        bad = next(outcome for outcome in outcomes if not outcome.ok)
+        return _step(bad, words) if len(outcomes) > 1 else words.phrase(fit(bad.says))
     did = [_did(recipe, plan, words) for recipe in plan.recipes] or [_did("", plan, words)]
-    last = words.phrase(fit(outcomes[-1].says)) if outcomes else ""
-    return ", ".join(did) + (f" · {last}" if last else "")
+    checked = next((outcome for outcome in outcomes if outcome.step == "verify"), None)
+    return " · ".join([*did, words.phrase(fit(checked.says))] if checked else did)
+
+
+def _step(outcome: Outcome, words: Words) -> str:
+    return words.phrase(fit(f"{outcome.step}: {outcome.says}" if outcome.step else outcome.says))
+
+
+def _titled(plan: Plan, words: Words) -> str:
+    return words.plan(plan.recipes, fit(plan.title))
+
+
+def _chain(chain: str, at: Setting) -> str:
+    """The cause and what followed from it, each link by the title of its rule."""
+    parts = re.split(r"( → |; also: )", fit(chain, 600))
+    said = [at.words.title(at.titles.get(part, ""), part) for part in parts]
+    return "".join(at.words("line.also") if part == "; also: " else part for part in said)
 
 
 def _did(recipe: str, plan: Plan, words: Words) -> str:
     if words.has(f"did.{recipe}"):
         return words(f"did.{recipe}")
-    return words("did.other", title=words.phrase(fit(plan.title)))
+    return words("did.other", title=_titled(plan, words))
 
 
 def _lead(choice: Choice) -> Thing | None:
@@ -245,9 +257,7 @@ def _things(choice: Choice, at: Setting) -> list[str]:
         lines.append(("• " if many else "") + _says(thing, at))
         if thing.over_at:
             span = words.span(thing.over_at - thing.since)
-            lines.append(
-                words("line.was", start=words.at(thing.since, now), end=words.at(thing.over_at, now), span=span)
-            )
+            lines.append(words("line.was", start=words.at(thing.since, now), end=words.at(thing.over_at, now), span=span))
         else:
             lines.append(words("line.since", at=words.at(thing.since, now), span=words.span(now - thing.since)))
         if thing.advice and not thing.over_at and not (choice.case and choice.case.plan.words):
@@ -262,10 +272,10 @@ def _things(choice: Choice, at: Setting) -> list[str]:
 
 def _plan(plan: Plan, at: Setting) -> list[str]:
     words = at.words
-    lines = [words("line.cause", chain=words.phrase(fit(plan.chain, 600)))] if plan.chain else []
+    lines = [words("line.cause", chain=_chain(plan.chain, at))] if " → " in plan.chain or "; also" in plan.chain else []
     lines += [words("line.advice", advice=words.phrase(fit(text, 600))) for text in plan.advice]
     if plan.words:
-        lines.append(words("line.proposed", title=words.phrase(fit(plan.title))))
+        lines.append(words("line.proposed", title=_titled(plan, words)))
         lines += [CODE + exact(line) for step in plan.words for line in words.phrase(step).split("\n")]
     if plan.costs:
         lines.append(words("line.cost", costs=words.phrase(fit(plan.costs))))
@@ -282,8 +292,10 @@ def _plan(plan: Plan, at: Setting) -> list[str]:
 def _outcome(choice: Choice, at: Setting) -> list[str]:
     words, case = at.words, choice.case
     assert case is not None
-    lines = [f"• {words.phrase(fit(outcome.says))}" for outcome in case.outcomes if outcome.says][:SHOWN]
-    took = sum((outcome.took for outcome in case.outcomes), timedelta(0))
+    # The last one is the whole, which the title says already, unless it is all there is.
+    steps = case.outcomes[:-1] or case.outcomes
+    lines = [f"• {_step(outcome, words)}" for outcome in steps if outcome.says][:SHOWN]
+    took = sum((outcome.took for outcome in steps), timedelta(0))
     if took >= timedelta(seconds=1):
         lines.append(words("line.took", span=words.span(took)))
     return ([case.answer] if case.answer else []) + lines

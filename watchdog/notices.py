@@ -170,7 +170,7 @@ def _about_case(case: Case, own: list[Thing], everything: Sequence[Thing], told:
     about = tuple(own) or tuple(thing for thing in everything if thing.name in case.plan.incidents)
     severity = worst([thing.severity for thing in about] or [case.severity], "high")
     if case.outcomes:
-        reason = "healed by us" if all(outcome.ok for outcome in case.outcomes) else "not healed"
+        reason = "healed by us" if case.outcomes[-1].ok else "not healed"
         return Choice(reason, about, severity, case)
     if case.ask:
         return Choice("approval needed", about, severity, case)
@@ -183,11 +183,9 @@ def _about_case(case: Case, own: list[Thing], everything: Sequence[Thing], told:
     return Choice("worse" if "worse" in news and "first seen" not in news else "first seen", tuple(own), severity, case)
 
 
-def _grouped(
-    things: Sequence[Thing], told: Mapping[str, Told], memory: Memory, now: datetime
-) -> tuple[list[Choice], list[Choice]]:
+def _grouped(things: Sequence[Thing], told: Mapping[str, Told], memory: Memory, now: datetime) -> tuple[list[Choice], list[Choice]]:
     """Things without a plan: one message per reason, the gravest first; and those that come and go and were told so."""
-    groups: dict[str, list[Thing]] = {}
+    groups: dict[tuple[str, bool], list[Thing]] = {}
     alone: list[Choice] = []
     held: list[Choice] = []
     for thing in sorted(things, key=lambda thing: (-SEVERITIES.index(thing.severity), thing.since, thing.ref)):
@@ -196,10 +194,10 @@ def _grouped(
         times = sum(entry.times for entry in same if entry.at and now - entry.at <= FLAPPING)
         flapping = next((entry for entry in same if entry.told_as == "flapping" and not entry.settled_at), None)
         if flapping and reason and reason != "worse":
-            others = [entry.thing.over_at or now for entry in same if entry.thing.ref != thing.ref]
+            others = [entry.thing.over_at or entry.settled_at or now for entry in same if entry.thing.ref != thing.ref]
             last = max([*others, thing.over_at or now])
             if flapping.thing.ref == thing.ref and now - last >= CALM:
-                alone.append(Choice("healed by itself", (thing,), thing.severity, again=times))
+                alone.append(Choice("healed by itself", (thing,), thing.severity, again=max(times, 1)))
             else:
                 hold = Hold("it comes and goes; told when it was calm for an hour", last + CALM)
                 held.append(Choice(reason, (thing,), thing.severity, hold=hold))
@@ -210,15 +208,15 @@ def _grouped(
         elif reason == "first seen" and times:
             alone.append(Choice(reason, (thing,), thing.severity, again=times))
         elif reason:
-            groups.setdefault("blind" if (reason, thing.rule) == ("first seen", "blind") else reason, []).append(thing)
-    for reason, group in groups.items():
+            reason = "blind" if (reason, thing.rule) == ("first seen", "blind") else reason
+            # What is critical goes alone: it passes where the others must wait.
+            groups.setdefault((reason, thing.severity == "critical"), []).append(thing)
+    for (reason, _), group in groups.items():
         alone.append(Choice(reason, tuple(group), worst(thing.severity for thing in group)))
     return alone, held
 
 
-def _let_through(
-    wanted: list[Choice], memory: Memory, restraint: Restraint, now: datetime
-) -> tuple[list[Choice], list[Choice]]:
+def _let_through(wanted: list[Choice], memory: Memory, restraint: Restraint, now: datetime) -> tuple[list[Choice], list[Choice]]:
     """Quiet hours, then the number an hour; what is too many becomes one digest."""
     passed: list[Choice] = []
     held: list[Choice] = []

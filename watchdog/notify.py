@@ -73,15 +73,11 @@ def send(letters: Mapping[Target, Sequence[Letter]]) -> tuple[Sent, ...]:
         except WatchdogError as error:
             sent += [Sent(target.name, each.id, False, str(error)) for each in own]
             continue
-        jobs.append(
-            {"target": target.name, "urls": urls, "format": target.format, "messages": [_message(each) for each in own]}
-        )
+        jobs.append({"target": target.name, "urls": urls, "format": target.format, "messages": [_message(each) for each in own]})
     if not jobs:
         return tuple(sent)
     names = {job["target"] for job in jobs}
-    waiting = {
-        (target.name, each.id): target for target, own in letters.items() if target.name in names for each in own
-    }
+    waiting = {(target.name, each.id): target for target, own in letters.items() if target.name in names for each in own}
     for answer in _answers(jobs, {target.name: target.time_limit.total_seconds() for target in letters}):
         if waiting.pop((answer.target, answer.id), None):
             sent.append(answer)
@@ -145,12 +141,14 @@ def _answers(jobs: list[dict[str, Any]], limits: Mapping[str, float]) -> Iterato
     """The child's lines as they come, until all came or the time of the slowest target is over."""
     # -P keeps the package's own folder off the path: a module of ours must not stand in for one of Apprise's.
     command = [sys.executable, "-P", str(Path(__file__).with_name("sender.py"))]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
-    ) as child:
-        ends = threading.Timer(_START + max(limits[job["target"]] for job in jobs), child.kill)
-        ends.daemon = True
-        ends.start()
+    slowest = max(limits[job["target"]] for job in jobs)
+    pipe = subprocess.PIPE
+    try:
+        child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, start_new_session=True)
+    except OSError:
+        return  # what has no answer is told as such by the caller
+    with child:
+        ends = _end(child, _START + slowest)
         began: float | None = None
         try:
             assert child.stdin and child.stdout
@@ -158,19 +156,21 @@ def _answers(jobs: list[dict[str, Any]], limits: Mapping[str, float]) -> Iterato
             child.stdin.close()
             for line in child.stdout:
                 said = json.loads(line)
-                if said.get("ready"):
-                    # From here on the targets' own time runs.
+                if said.get("ready"):  # from here on the targets' own time runs
                     began = time.monotonic()
                     ends.cancel()
-                    ends = threading.Timer(max(limits[job["target"]] for job in jobs), child.kill)
-                    ends.daemon = True
-                    ends.start()
-                    continue
-                late = began is not None and time.monotonic() - began > limits[said["target"]] + 0.5
-                if not late or said["ok"]:
+                    ends = _end(child, slowest)
+                elif said["ok"] or began is None or time.monotonic() - began <= limits[said["target"]] + 0.5:
                     yield Sent(said["target"], said["id"], said["ok"], said["says"], timedelta(seconds=said["took"]))
         except (OSError, ValueError, KeyError):
-            pass  # what has no answer is told as such by the caller
+            pass
         finally:
             ends.cancel()
             child.kill()
+
+
+def _end(child: subprocess.Popen[bytes], seconds: float) -> threading.Timer:
+    timer = threading.Timer(seconds, child.kill)
+    timer.daemon = True
+    timer.start()
+    return timer

@@ -13,10 +13,8 @@ _FILES = (
     "log|db|py|pyc|json|jsonl|yaml|yml|toml|conf|cfg|ini|txt|md|sh|so|sql|pid|lock|bak|sock|service|socket|timer|"
     "target|slice|scope|target|wal|shm|env|gz|zip|c|h|rs|js|ts"
 )
-_LINK = re.compile(
-    r"(?i)\b[a-z][a-z0-9+.-]{1,20}:(?://|\\\\)\S*|\b(?:mailto|tel|javascript|data|tg|intent):\S+|\bwww\.\S+"
-)
-_DOMAIN = re.compile(rf"(?i)(?<![\w./~-])(?:[a-z0-9][a-z0-9-]*\.)+(?!(?:{_FILES})\b)[a-z]{{2,24}}\b([/:?#]\S*)?")
+_LINK = re.compile(r"(?i)[a-z0-9+.-]{0,20}:(?://|\\\\)\S*|\b(?:mailto|tel|javascript|data|tg|intent):\S+|\bwww\.\S+")
+_DOMAIN = re.compile(rf"(?i)(?:(?<=//)|(?<![\w./~-]))(?:[^\W_][\w-]*\.)+(?!(?:{_FILES})\b)[^\W\d_]{{2,24}}\b([/:?#]\S*)?")
 _MENTION = re.compile(r"<[@#!&][^>]{0,60}>|(?<!\w)[@＠](?=\w)")
 _PHONE = re.compile(r"(?<![\w.:/-])1[3-9]\d{9}(?!\w)")
 # Two chats with one alias in 65,536 is near enough to tell them apart, and too far to guess the number from it.
@@ -52,7 +50,7 @@ def fit(text: str, limit: int = LINE) -> str:
     text = veil(text)
     text = _DOMAIN.sub(lambda found: "[link]" if found[1] else found[0].replace(".", "[.]"), text)
     text = _MENTION.sub("(at)", text)
-    text = re.sub(r"[`*~|\\]", "", text)
+    text = re.sub(r"[`*|\\]|~~+", "", text)
     text = re.sub(r"(?<!\w)_+|_+(?!\w)", "", text)  # session_id keeps its own
     text = text.translate({ord("<"): "‹", ord(">"): "›", ord("["): "(", ord("]"): ")"})
     text = re.sub(r"\((link|secret|e-mail|phone|\.)\)", r"[\1]", text)

@@ -48,13 +48,18 @@ class Heard(logging.Handler):
         self.lines[record.thread] = (self.lines.get(record.thread, "") + record.getMessage() + "\n")[-20_000:]
 
 
+def wanted(plugin: Any) -> str:
+    """The format that a target shows best: the one its address names, plain text where it takes that."""
+    found = plugin.resolve_format("text") if hasattr(plugin, "resolve_format") else plugin.notify_format
+    form = str(getattr(found, "value", found))
+    return form if form in ("markdown", "html") else "text"
+
+
 def send(job: dict[str, Any], heard: Heard, say: Callable[[dict[str, Any]], None]) -> None:
     """All messages of one target, one after the other."""
     import apprise
 
-    asset = apprise.AppriseAsset(
-        app_id="Hermes watchdog", app_desc="Hermes watchdog", async_mode=False, secure_logging=True
-    )
+    asset = apprise.AppriseAsset(app_id="Hermes watchdog", app_desc="Hermes watchdog", async_mode=False, secure_logging=True)
     if hasattr(asset, "_allow_templates"):
         asset._allow_templates = False  # a message is text, never a template
     plugins: list[Any] = [apprise.Apprise.instantiate(url, asset=asset) for url in job["urls"]]
@@ -64,17 +69,12 @@ def send(job: dict[str, Any], heard: Heard, say: Callable[[dict[str, Any]], None
         if not plugins or not all(plugins):
             said = "it is not an address that Apprise knows"
         for plugin in plugins if not said else ():
-            form = (
-                job["format"]
-                if job["format"] != "auto"
-                else getattr(plugin.notify_format, "value", plugin.notify_format)
-            )
-            body = message["bodies"].get(form) or message["bodies"]["text"]
-            service = apprise.Apprise(asset=asset)
-            service.add(plugin)
+            form = job["format"] if job["format"] != "auto" else wanted(plugin)
+            body = message["bodies"][form]
             try:
-                kind = form if form in message["bodies"] else "text"
-                taken = bool(service.notify(body, message["title"], message["type"], body_format=kind))
+                # The plugin itself, and not Apprise's list of them: that one works in threads of its own, whose log
+                # lines could not be told apart, and treats bodies as templates when it is asked to.
+                taken = bool(plugin.notify(body=body, title=message["title"], notify_type=message["type"], body_format=form))
             except Exception as error:  # a plugin may fail in any way; its text may hold the address
                 taken, said = False, f"its plugin failed ({type(error).__name__})"
             if not taken:

@@ -57,18 +57,19 @@ class Secret:
             handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
             raise WatchdogError(f"{self.where}: cannot read {path}: {error.strerror}") from None
-        with os.fdopen(handle, "rb") as file:
+        try:
             about = os.fstat(handle)
             if not stat.S_ISREG(about.st_mode):
                 raise WatchdogError(f"{self.where}: {path} is not a file")
             if about.st_mode & 0o077:
                 raise WatchdogError(
-                    f"{self.where}: {path} holds a secret and others may open it (mode {about.st_mode & 0o777:04o}); "
-                    f"run: chmod 600 {path}"
+                    f"{self.where}: {path} holds a secret and others may open it (mode {about.st_mode & 0o777:04o}); run: chmod 600 {path}"
                 )
             if about.st_uid not in (os.geteuid(), 0):
                 raise WatchdogError(f"{self.where}: {path} belongs to another user; run: chown $(id -un) {path}")
-            return file.read(_BIG).decode("utf-8", "replace")
+            return os.read(handle, _BIG).decode("utf-8", "replace")
+        finally:
+            os.close(handle)
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ def read_notify(section: Section | None, replies: Section | None = None) -> Noti
     if section is None:
         return NotifySettings(targets=_from_environment(), replies=answers)
     targets: list[Target] = []
-    for number, item in enumerate(section.sections("targets", None), 1):
+    for number, item in enumerate(_mappings(section, "targets"), 1):
         target = _target(item, number)
         if any(other.name == target.name for other in targets):
             item.wrong(f"name: '{harmless(target.name, 40)}' is the name of two targets")
@@ -187,11 +188,13 @@ def read_replies(section: Section | None) -> ReplySettings:
     wait = section.duration("wait", timedelta(minutes=2), least=timedelta(0))
     if wait > timedelta(minutes=30):
         section.wrong_at("wait", "a check may wait 30m at most; the answer counts at the next check anyway")
-    channels = []
-    for item in section.sections("channels", None):
+    channels: list[Channel] = []
+    for item in _mappings(section, "channels"):
         kind = item.only(("ntfy", "telegram", "matrix"), "channel")
         below = item.section(kind) if kind else None
         if kind and below:
+            if any(one.kind == kind for one in channels):
+                item.wrong(f"{kind} is there twice; list all approvers in one")
             channels.append(_channel(kind, below))
     section.done()
     return ReplySettings(tuple(channels), wait)
@@ -217,13 +220,24 @@ def secret(section: Section, key: str, default: Any = "required") -> Secret | No
     return Secret(value=text, where=where)
 
 
+def _mappings(section: Section, key: str) -> list[Section]:
+    """A list of mappings whose values are secrets: what is no mapping is not quoted back."""
+    if not section.has(key):
+        return section.sections(key, None)
+    node = section.nodes[key][1]
+    items = node.value if type(node).__name__ == "SequenceNode" else [node]
+    if wrong := [item for item in items if type(item).__name__ != "MappingNode"]:
+        section.asked.add(key)
+        section.wrong(f"{key}: write each as a list of 'name: value' lines (the value is not shown)", wrong[0])
+        return []
+    return section.sections(key, None)
+
+
 def _target(item: Section, number: int) -> Target:
     name = item.text("name", f"target {number}")
     url = secret(item, "url") or Secret()
     if url.value and "://" not in url.value:
-        item.wrong_at(
-            "url", "not an Apprise URL; it starts like ntfy://, tgram:// or mailto:// (the value is not shown)"
-        )
+        item.wrong_at("url", "not an Apprise URL; it starts like ntfy://, tgram:// or mailto:// (the value is not shown)")
     target = Target(
         name=harmless(name, 40) or f"target {number}",
         url=url,
@@ -252,7 +266,7 @@ def _channel(kind: str, section: Section) -> Channel:
     if kind == "matrix" and not room.startswith(("!", "#")):
         section.wrong("room: write the room's id or alias, such as '#ops:example.org'")
     approvers = []
-    for item in section.sections("approvers"):
+    for item in _mappings(section, "approvers"):
         name = harmless(item.text("name"), 40)
         if "/" in name:
             item.wrong_at("name", "a name has no '/'")

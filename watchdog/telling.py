@@ -8,16 +8,17 @@ Two functions for the pipeline. Both cost next to nothing when there is nothing 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from watchdog.model import Notice, Outcome, Plan, Report, Rule
 
 if TYPE_CHECKING:
     from watchdog.answers import Weighed
     from watchdog.history import Disarmed
+    from watchdog.limits import Limits
     from watchdog.message import Setting
     from watchdog.notices import Case, Choice, Memory, Thing, Told
     from watchdog.store import Store
@@ -40,21 +41,23 @@ def tell(
 ) -> tuple[tuple[Notice, ...], tuple[str, ...]]:
     """Choose, ask, send and record; the notices that were sent, and lines for the report about what did not work."""
     if not settings.targets and not settings.replies.channels:
+        _record_questions(report, store, now)
         return (), ()
     from watchdog.store import messages
 
     daily = _daily_due(store, settings, now)
-    if not (
-        report.changes or report.plans or report.outcomes or report.blind or disarmed or daily or messages.owing(store)
-    ):
+    if not (report.changes or report.plans or report.outcomes or report.blind or disarmed or daily or messages.owing(store)):
         return (), ()
-    return _tell(
-        report, store, settings, now, rules, disarmed, daily, settings.replies.wait if waits is None else waits
-    )
+    return _tell(report, store, settings, now, rules, disarmed, daily, settings.replies.wait if waits is None else waits)
 
 
 def hear(
-    store: Store, settings: NotifySettings, now: datetime, wait: timedelta = timedelta(0), **pace: object
+    store: Store,
+    settings: NotifySettings,
+    now: datetime,
+    wait: timedelta = timedelta(0),
+    limits: Limits | None = None,
+    **pace: Callable[..., Any],
 ) -> tuple[tuple[Weighed, ...], tuple[str, ...]]:
     """The answers that came since the last look; waits for one, at most so long, while a question is open."""
     if not settings.replies.channels:
@@ -65,13 +68,14 @@ def hear(
         return (), ()
     from watchdog.hearing import listen
 
-    return listen(store, settings, now, wait, **pace)  # type: ignore[arg-type]
+    return listen(store, settings, now, wait, limits, **pace)
 
 
 def _tell(
     report: Report, store: Store, settings: NotifySettings, now: datetime, rules: Sequence[Rule],
     disarmed: Disarmed | None, daily: bool, waits: timedelta,
 ) -> tuple[tuple[Notice, ...], tuple[str, ...]]:  # fmt: skip
+    from watchdog import approval
     from watchdog.asking import put, remind, shell_lines
     from watchdog.delivery import deliver
     from watchdog.ending import close_questions
@@ -82,11 +86,9 @@ def _tell(
     from watchdog.words import read_words
 
     says = {rule.id: rule.say for rule in rules} | {"target": TARGET_SAYS}
-    at = Setting(
-        now, settings.host or _host(), read_words(settings.language), settings.quote_logs, settings.per_hour, says
-    )
-    from watchdog import approval
-
+    titles = {rule.title: rule.id for rule in rules}
+    words = read_words(settings.language)
+    at = Setting(now, settings.host or host_name(), words, settings.quote_logs, settings.per_hour, says, titles)
     approval.expire(store, now)
     done, notes = close_questions(store, report.outcomes, settings, at)
     memory = messages.memory(store, now)
@@ -102,9 +104,7 @@ def _tell(
         case = choice.case
         if choice.reason == "approval needed" and case:
             # The record comes first, and the question carries the number it got there.
-            choice = replace(
-                choice, case=replace(case, plan=replace(case.plan, id=approval.ask(store, case.plan, now)))
-            )
+            choice = replace(choice, case=replace(case, plan=replace(case.plan, id=approval.ask(store, case.plan, now))))
         notice = compose(choice, at)
         number = messages.record(store, notice, now)
         if choice.reason == "approval needed" and choice.case:
@@ -151,9 +151,7 @@ def things_of(
             incident.first_at if incident.first_at <= now else now, over, incident.id, fit(incident.advice, 600),
             tuple(event.text for event in incident.evidence[:3]),
         )  # fmt: skip
-    standing: list[tuple[str, str, str, str]] = [
-        ("blind", source, "high", fit(why)) for source, why in report.blind.items()
-    ]
+    standing: list[tuple[str, str, str, str]] = [("blind", source, "high", fit(why)) for source, why in report.blind.items()]
     if disarmed:
         standing.append(("disarmed", "", "critical", fit(disarmed.why)))
     for state in targets:
@@ -198,7 +196,7 @@ def _cases(
         cases.append(Case(plan, outcomes=outcomes, answer=answer, severity=question.severity))
         ended.add(plan.digest)
     for digest in dict.fromkeys(outcome.plan_digest for outcome in report.outcomes):
-        if digest not in ended:  # carried out without a question: the settings allow it
+        if digest and digest not in ended and not _lapsed(store, digest):  # carried out without a question: the settings allow it
             outcomes = tuple(outcome for outcome in report.outcomes if outcome.plan_digest == digest)
             cases.append(Case(plans.get(digest) or Plan("", (), (), (), (), digest), outcomes=outcomes))
             ended.add(digest)
@@ -215,6 +213,23 @@ def _cases(
             wanted = plan.approval == "ask" and plan.hold is None and bool(plan.steps)
             cases.append(Case(plan, ask=wanted and may_ask(store, plan, now)))
     return cases
+
+
+def _record_questions(report: Report, store: Store, now: datetime) -> None:
+    """Without a place to ask, the question waits in the record, where `hermes-watchdog plans` shows it."""
+    for plan in report.plans:
+        if plan.approval == "ask" and plan.hold is None and plan.steps:
+            from watchdog import approval
+
+            approval.ask(store, plan, now)
+
+
+def _lapsed(store: Store, digest: str) -> bool:
+    """Approved and found to be no longer needed: those who were asked know it, and nothing was done."""
+    from watchdog.store import messages
+
+    asked = messages.question(store, digest=digest)
+    return asked is not None and asked.closed_at is not None
 
 
 def _now_told(things: Sequence[Thing], choices: Sequence[Choice], memory: Memory, now: datetime) -> list[Told]:
@@ -272,7 +287,7 @@ def _daily_due(store: Store, settings: NotifySettings, now: datetime) -> bool:
     return last is None or last.astimezone().date() < local.date()
 
 
-def _host() -> str:
+def host_name() -> str:
     import socket
 
     return socket.gethostname().partition(".")[0]

@@ -61,7 +61,7 @@ _SECRETS = (
     # The address of a chat service is the leave to write there (tgram://, ntfy://, a webhook); so is one with a password.
     (re.compile(r"(?i)\b(?!https?:|file:|wss?:)([a-z][a-z0-9+]{2,15})://[^\s'\"<>]{3,}"), r"\1://[secret]"),
     (re.compile(r"(?i)\b(https?://[^\s/'\"]*(?:hooks|hc-ping|healthchecks|webhook)[^\s/'\"]*/|https?://[^\s'\"]*/webhooks?/)[^\s'\"<>]+"), r"\1[secret]"),
-    (re.compile(r"(?i)\b([\w-]*(?:token|secret|passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|authorization|cookie|credential)[\w-]*)(['\"]?\s*[=:]\s*['\"]?)(?!\[secret\])(?!(?:bearer|basic) \[secret\])[^\s'\",;&}]{4,}"), r"\1\2[secret]"),
+    (re.compile(r"(?i)\b([\w-]*(?:token(?!s\b)|secret|passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|authorization|cookie|credential)[\w-]*)(['\"]?\s*[=:]\s*['\"]?)(?!\[secret\])(?!(?:bearer|basic) \[secret\])[^\s'\",;&}]{4,}"), r"\1\2[secret]"),
     (re.compile(r"://[^/\s:@]+:[^/\s@]+@"), "://[secret]@"),
     (re.compile(r"\b(?!\S+\.(?:service|slice|scope|socket|timer|target)\b)[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b"), "[e-mail]"),  # units have an @ too
     (re.compile(r"(?<![\w.:-])\+\d[\d ()-]{7,}\d\b"), "[phone]"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
@@ -23,6 +23,7 @@ class Words:
     language: str
     texts: Mapping[str, str]  # "title.ask" -> "needs your leave: {what}"
     rules: Mapping[str, Mapping[str, str]]  # rule id -> title, say, advice; empty for English, which the rules speak
+    recipes: Mapping[str, str]  # recipe id -> title
     phrases: tuple[tuple[re.Pattern[str], str], ...] = ()  # English sentences of other modules -> this language
 
     def __call__(self, key: str, /, **fields: object) -> str:
@@ -40,7 +41,7 @@ class Words:
         if self.language == "en":
             return text
         said = _SPELLED.sub(lambda found: f"{found[1]} {self.texts[f'unit.{found[2]}']}", text)
-        return said.replace(" ago", f" {self.texts['unit.ago']}").replace("just now", self.texts["unit.now"])
+        return said.replace(" ago", self.texts["unit.ago"]).replace("just now", self.texts["unit.now"])
 
     def at(self, at: datetime, now: datetime) -> str:
         """Local time of the day; with the date when it is not today."""
@@ -49,6 +50,11 @@ class Words:
 
     def title(self, rule: str, title: str) -> str:
         return self.rules.get(rule, {}).get("title", title)
+
+    def plan(self, recipes: Sequence[str], title: str) -> str:
+        """The title of a plan, from those of its recipes when this language has them all."""
+        named = [self.recipes[recipe] for recipe in recipes if recipe in self.recipes]
+        return "；".join(named) if recipes and len(named) == len(recipes) else title
 
     def advice(self, rule: str, advice: str) -> str:
         return self.rules.get(rule, {}).get("advice", advice) if advice else ""
@@ -71,10 +77,13 @@ class Words:
         """A sentence of the planner or of a step in this language, as far as it is known."""
         for pattern, theirs in self.phrases:
             if found := pattern.fullmatch(text):
-                return theirs.format(
-                    **{name: self.numbers(self.phrase(value)) for name, value in found.groupdict().items()}
-                )
+                return theirs.format(**{name: self._part(name, value) for name, value in found.groupdict().items()})
         return self.numbers(text)
+
+    def _part(self, name: str, value: str) -> str:
+        if name in ("command", "path", "missing"):
+            return value  # letter for letter
+        return self.phrase(value) if name in ("why", "via", "name") else self.numbers(value)
 
 
 @cache
@@ -102,7 +111,8 @@ def read_words(language: str) -> Words:
     raw = yaml.load((FOLDER / f"{language}.yaml").read_text("utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     rules = raw.pop("rules", None) or {}
     phrases = tuple((template(english), theirs) for english, theirs in (raw.pop("phrases", None) or {}).items())
-    return Words(language, dict(_flat(raw)), rules, phrases)
+    recipes = raw.pop("recipes", None) or {}
+    return Words(language, dict(_flat(raw)), rules, recipes, phrases)
 
 
 def _flat(tree: Mapping[str, Any], above: str = "") -> list[tuple[str, str]]:

@@ -35,16 +35,12 @@ def collect(channel: Channel, cursor: str, wait: float) -> Heard:
     answer = _sync(channel, cursor, wait, NEWEST, room)
     timeline = answer.get("rooms", {}).get("join", {}).get(room, {}).get("timeline", {})
     replies: list[Reply] = []
-    notes = (
-        ["matrix: more messages than we read; only the newest 100 count"] if timeline.get("limited") and cursor else []
-    )
+    notes = ["matrix: more messages than we read; only the newest 100 count"] if timeline.get("limited") and cursor else []
     for event in timeline.get("events", [])[-NEWEST:]:
         if not isinstance(event, dict):
             continue
         if event.get("type") == "m.room.encrypted":
-            notes.append(
-                "matrix: the room is encrypted and its messages cannot be read; ask in a room without encryption"
-            )
+            notes.append("matrix: the room is encrypted and its messages cannot be read; ask in a room without encryption")
         elif reply := _reply(event):
             replies.append(reply)
     return Heard(tuple(replies), str(answer.get("next_batch") or cursor)[:2000], tuple(dict.fromkeys(notes)))

@@ -77,9 +77,7 @@ def tell(channel: Channel, place: str, receipt: str, text: str) -> None:
     _publish(channel, _topic(channel, place), title, body or title, 3, [])
 
 
-def _publish(
-    channel: Channel, topic: str, title: str, body: str, priority: int, buttons: list[dict[str, object]]
-) -> str:
+def _publish(channel: Channel, topic: str, title: str, body: str, priority: int, buttons: list[dict[str, object]]) -> str:
     message = {"topic": topic, "title": title, "message": body, "priority": priority, "actions": buttons}
     return str(mapping(channel, http(channel, "POST", channel.server, message, _token(channel))).get("id", ""))[:64]
 

@@ -58,9 +58,7 @@ def collect(channel: Channel, cursor: str, wait: float) -> Heard:
                 strange += 1
         if len(updates) < 100:
             break
-    return Heard(
-        tuple(replies), cursor, (f"telegram: {strange} updates were not understood; ignored",) if strange else ()
-    )
+    return Heard(tuple(replies), cursor, (f"telegram: {strange} updates were not understood; ignored",) if strange else ())
 
 
 def tell(channel: Channel, place: str, receipt: str, text: str) -> None:

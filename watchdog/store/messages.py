@@ -59,9 +59,7 @@ def memory(store: Store, now: datetime) -> Memory:
         "SELECT * FROM told WHERE settled_at IS NULL OR told_at > ? OR over_at > ?",
         (_text(now - FLAPPING), _text(now - FLAPPING)),
     )
-    sent = store.db.execute(
-        "SELECT at, reason FROM notices WHERE at > ? ORDER BY at", (_text(now - timedelta(hours=1)),)
-    )
+    sent = store.db.execute("SELECT at, reason FROM notices WHERE at > ? ORDER BY at", (_text(now - timedelta(hours=1)),))
     return Memory(
         tuple(_told(row) for row in rows),
         tuple((_time(row["at"]), row["reason"]) for row in sent),
@@ -107,9 +105,7 @@ def notice(store: Store, number: int) -> Notice | None:
     row = store.db.execute("SELECT * FROM notices WHERE id = ?", (number,)).fetchone()
     if row is None:
         return None
-    return Notice(
-        row["reason"], row["title"], row["body"], row["severity"], tuple(json.loads(row["incidents"])), row["plan"]
-    )
+    return Notice(row["reason"], row["title"], row["body"], row["severity"], tuple(json.loads(row["incidents"])), row["plan"])
 
 
 def written(store: Store, number: int) -> datetime | None:
@@ -131,9 +127,7 @@ def day(store: Store, now: datetime) -> tuple[int, int, int]:
     since = (_text(now - timedelta(days=1)),)
     began = store.db.execute("SELECT count(*) FROM told WHERE since > ?", since).fetchone()[0]
     ended = store.db.execute("SELECT count(*) FROM told WHERE over_at > ?", since).fetchone()[0]
-    done = store.db.execute("SELECT count(*) FROM notices WHERE reason = 'healed by us' AND at > ?", since).fetchone()[
-        0
-    ]
+    done = store.db.execute("SELECT count(*) FROM notices WHERE reason = 'healed by us' AND at > ?", since).fetchone()[0]
     return began, ended, done
 
 
@@ -147,8 +141,7 @@ def owe(store: Store, number: int, target: str, now: datetime) -> None:
     with store.atomic() as db:
         db.execute("INSERT INTO unsent (notice, target, at) VALUES (?,?,?)", (number, target, _text(now)))
         db.execute(
-            "DELETE FROM unsent WHERE target = ? AND id NOT IN "
-            "(SELECT id FROM unsent WHERE target = ? ORDER BY id DESC LIMIT 20)",
+            "DELETE FROM unsent WHERE target = ? AND id NOT IN (SELECT id FROM unsent WHERE target = ? ORDER BY id DESC LIMIT 20)",
             (target, target),
         )
 
@@ -156,9 +149,7 @@ def owe(store: Store, number: int, target: str, now: datetime) -> None:
 def owed(store: Store, now: datetime) -> dict[str, list[int]]:
     """Per target the messages it has not taken yet; a day old is too old to tell."""
     owed: dict[str, list[int]] = {}
-    for row in store.db.execute(
-        "SELECT target, notice FROM unsent WHERE at > ? ORDER BY id", (_text(now - timedelta(days=1)),)
-    ):
+    for row in store.db.execute("SELECT target, notice FROM unsent WHERE at > ? ORDER BY id", (_text(now - timedelta(days=1)),)):
         owed.setdefault(row["target"], []).append(row["notice"])
     return owed
 
@@ -169,9 +160,7 @@ def delivered(store: Store, number: int, target: str) -> None:
 
 def targets(store: Store) -> dict[str, TargetState]:
     return {
-        row["name"]: TargetState(
-            row["name"], row["failures"], _maybe(row["next_try_at"]), row["says"], _maybe(row["at"])
-        )
+        row["name"]: TargetState(row["name"], row["failures"], _maybe(row["next_try_at"]), row["says"], _maybe(row["at"]))
         for row in store.db.execute("SELECT * FROM targets")
     }
 
@@ -200,9 +189,7 @@ def ask(store: Store, question: Question) -> None:
 
 def open_questions(store: Store) -> tuple[Question, ...]:
     """Asked, and the end not told yet."""
-    return tuple(
-        _question(row) for row in store.db.execute("SELECT * FROM questions WHERE closed_at IS NULL ORDER BY plan")
-    )
+    return tuple(_question(row) for row in store.db.execute("SELECT * FROM questions WHERE closed_at IS NULL ORDER BY plan"))
 
 
 def question(store: Store, *, plan: int = 0, digest: str = "") -> Question | None:
@@ -214,9 +201,7 @@ def question(store: Store, *, plan: int = 0, digest: str = "") -> Question | Non
 
 def questions_about(store: Store, recipes: Sequence[str], since: datetime) -> list[Question]:
     """Those about the same recipes that are open or were closed since, the newest first."""
-    rows = store.db.execute(
-        "SELECT * FROM questions WHERE closed_at IS NULL OR closed_at > ? ORDER BY plan DESC", (_text(since),)
-    )
+    rows = store.db.execute("SELECT * FROM questions WHERE closed_at IS NULL OR closed_at > ? ORDER BY plan DESC", (_text(since),))
     return [one for one in map(_question, rows) if set(one.plan.recipes) & set(recipes)]
 
 
@@ -243,10 +228,7 @@ def silence(store: Store, what: str, until: datetime, because: str, by: str, now
 def silences(store: Store, now: datetime) -> tuple[Silence, ...]:
     """Those in force, the oldest first."""
     rows = store.db.execute("SELECT * FROM silences WHERE ended_at IS NULL AND until > ? ORDER BY id", (_text(now),))
-    return tuple(
-        Silence(row["id"], row["what"], _time(row["until"]), row["because"], row["by"], _time(row["at"]))
-        for row in rows
-    )
+    return tuple(Silence(row["id"], row["what"], _time(row["until"]), row["because"], row["by"], _time(row["at"])) for row in rows)
 
 
 def unsilence(store: Store, number: int, now: datetime) -> bool:
@@ -268,9 +250,7 @@ def _told(row: Any) -> Told:
         row["ref"], row["rule"], row["key"], row["severity"], row["title"], row["says"], _time(row["since"]),
         _maybe(row["over_at"]), row["incident"], row["advice"],
     )  # fmt: skip
-    return Told(
-        thing, _maybe(row["told_at"]), row["told_as"], row["told_severity"], _maybe(row["settled_at"]), row["times"]
-    )
+    return Told(thing, _maybe(row["told_at"]), row["told_as"], row["told_severity"], _maybe(row["settled_at"]), row["times"])
 
 
 def _question(row: Any) -> Question:

@@ -1,0 +1,29 @@
+"""The servers and people of the tests about answers: one phone per channel, all with the same face."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import pytest
+from phones import PHONES
+from talk import running
+
+from watchdog.store import Store
+
+
+@pytest.fixture(params=sorted(PHONES))
+def phone(request: pytest.FixtureRequest) -> Iterator[Any]:
+    made = PHONES[request.param]
+    with running(made.server()) as server:
+        yield made(server)
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with Store.in_memory() as store:
+        yield store

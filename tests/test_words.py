@@ -1,0 +1,183 @@
+"""All words in both languages, and Chinese that was not translated word by word."""
+
+from __future__ import annotations
+
+import re
+import string
+from datetime import timedelta
+
+import pytest
+from talk import MINUTE, NOW, incident, plan
+
+from watchdog.actions import KINDS
+from watchdog.message import Setting, compose
+from watchdog.model import Hold, Outcome
+from watchdog.notices import Case, Choice, Thing
+from watchdog.rulebook import load
+from watchdog.words import read_words, template
+
+BOOK = load()
+EN, ZH = read_words("en"), read_words("zh")
+
+
+def fields(text: str) -> set[str]:
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name}
+
+
+def test_no_string_is_missing_in_a_language():
+    assert set(EN.texts) == set(ZH.texts)
+
+
+@pytest.mark.parametrize("key", sorted(EN.texts))
+def test_both_languages_use_the_same_fields(key: str):
+    assert fields(EN.texts[key]) == fields(ZH.texts[key])
+
+
+@pytest.mark.parametrize("rule", BOOK.rules, ids=lambda rule: rule.id)
+def test_every_shipped_rule_speaks_chinese(rule):
+    theirs = ZH.rules[rule.id]
+    assert fields(theirs["say"]) <= fields(rule.say), "a field that the rule does not have"
+    assert re.search("[\u4e00-\u9fff]", theirs["title"])
+    assert bool(rule.advice) == ("advice" in theirs)
+
+
+def test_no_chinese_sentence_belongs_to_a_rule_that_is_gone():
+    assert set(ZH.rules) - {rule.id for rule in BOOK.rules} == {"target"}
+    assert set(ZH.recipes) == set(BOOK.recipes)
+    assert {key.removeprefix("did.") for key in EN.texts if key.startswith("did.")} - {"other", "and"} == set(BOOK.recipes)
+
+
+@pytest.mark.parametrize("english", [pattern.pattern for pattern, _ in ZH.phrases])
+def test_a_phrase_uses_only_fields_that_it_catches(english: str):
+    pattern, theirs = next((pattern, text) for pattern, text in ZH.phrases if pattern.pattern == english)
+    assert fields(theirs) <= set(pattern.groupindex)
+
+
+def test_a_template_gives_its_fields_back():
+    found = template("{platform} chat {chat} has waited {waited} (limit {limit})").fullmatch(
+        "qq chat 7 has waited 1 hour (limit 15 minutes)"
+    )
+    assert found and found.groupdict() == {"platform": "qq", "chat": "7", "waited": "1 hour", "limit": "15 minutes"}
+
+
+@pytest.mark.parametrize(
+    ("english", "chinese"),
+    [
+        (timedelta(minutes=26), "26 分钟"),
+        (timedelta(hours=1, minutes=5), "1 小时 5 分钟"),
+        (timedelta(days=2), "2 天"),
+        (timedelta(seconds=40), "40 秒"),
+    ],
+)
+def test_durations_are_said_in_chinese(english: timedelta, chinese: str):
+    assert ZH.span(english) == chinese
+    assert ZH.numbers("11 minutes ago") == "11 分钟前"
+
+
+@pytest.mark.parametrize(
+    ("text", "chinese"),
+    [
+        ("maintenance", "正在维护"),
+        ("restart-gateway was carried out 2 times in 24 hours (limit 2)", "restart-gateway 24 小时内已执行 2 次（上限 2）"),
+        (
+            "a restart does not help: the disk is full: free space first; a restart cannot write its files either",
+            "重启没有用：磁盘满了，先腾空间；重启也写不了文件",
+        ),
+        ("it is new and nobody knows it", "it is new and nobody knows it"),
+    ],
+)
+def test_reasons_of_the_planner_are_said_in_chinese(text: str, chinese: str):
+    assert ZH.phrase(text) == chinese
+
+
+def test_the_commands_in_a_step_are_never_translated():
+    said = ZH.phrase("run, for at most 10 minutes: sh -c 'sleep 10 minutes ago'")
+    assert said == "执行（最多 10 分钟）：sh -c 'sleep 10 minutes ago'"
+
+
+# The three outcomes of the classic prompt keep their form.
+
+
+def setting(language: str) -> Setting:
+    says = {rule.id: rule.say for rule in BOOK.rules}
+    return Setting(NOW, "box", read_words(language), says=says, titles={rule.title: rule.id for rule in BOOK.rules})
+
+
+def of(one, **more) -> Thing:
+    return Thing(f"incident {one.id}", one.rule, one.key, one.severity, one.title, one.says, one.first_at, incident=one.id, **more)
+
+
+@pytest.mark.parametrize(
+    ("language", "title"),
+    [
+        ("en", "Gateway watchdog: gateway restarted, stuck session cleared"),
+        ("zh", "Gateway watchdog: 已重启 gateway，卡住的 session 已清除"),
+    ],
+)
+def test_a_restart_that_helped_keeps_the_classic_form(language: str, title: str):
+    outcomes = (
+        Outcome("d", "step 1 of 1, restart the gateway", True, "running as pid 812", 12 * MINUTE / 60),
+        Outcome("d", "verify", True, "its rules are quiet; process 812 lives", MINUTE),
+        Outcome("d", "plan 7", True, "Restart the gateway: done and verified"),
+    )
+    notice = compose(Choice("healed by us", (of(incident()),), "high", Case(plan(), outcomes=outcomes)), setting(language))
+    assert notice.title == title
+
+
+def test_all_is_well_keeps_the_classic_form():
+    from watchdog.message import daily
+
+    for language in ("en", "zh"):
+        assert daily([], 0, 0, 0, setting(language)).title == "Gateway watchdog: OK"
+
+
+def test_the_whole_chinese_question():
+    one, loop = (
+        incident(),
+        incident(
+            2,
+            "qq-resume-loop",
+            "7",
+            says="QQ bot 7 resumed and lost the same session 5 times (limit 3 in 15 minutes)",
+            title="QQ keeps resuming a dead session",
+        ),
+    )
+    asked = plan(one, loop, chain="QQ keeps resuming a dead session → A chat is waiting and nothing is working on it", id=7)
+    notice = compose(Choice("approval needed", (of(one), of(loop)), "high", Case(asked, ask=True)), setting("zh"))
+    local = (NOW - 26 * MINUTE).astimezone().strftime("%H:%M")
+    assert (
+        f"{notice.title}\n{notice.body}"
+        == f"""\
+Gateway watchdog: 待确认：telegram 会话 #7347 已等待回复 26 分钟
+• telegram 会话 #7347 已等待回复 26 分钟（上限 15 分钟）
+开始于 {local}，已持续 26 分钟。
+• QQ 机器人 7 反复 resume 同一个 session，已断开 5 次（上限 15 分钟内 3 次）
+开始于 {local}，已持续 26 分钟。
+起因：QQ 反复恢复一个失效的 session → 有会话在等回复，但没有任何进展
+打算执行：重启 gateway
+    重启 gateway（hermes-gateway.service）：systemctl --user restart hermes-gateway.service
+代价：有 1 轮对话正在进行，最多等 2 分钟，之后会被中断
+box · hermes-watchdog plan 7"""
+    )
+
+
+def test_what_the_steps_of_the_shipped_recipes_say_is_known_in_chinese():
+    from pathlib import Path
+
+    from watchdog.supervisor import USER, Supervisor
+    from watchdog.world import Gateway, World
+
+    there = Supervisor(
+        USER, "hermes-gateway.service", "hermes", ("systemctl", "stop", "x"), ("systemctl", "start", "x"), ("systemctl", "restart", "x")
+    )
+    world = World(Path("/h"), Path("/s"), there, Gateway(True, 812))
+    for recipe in BOOK.recipes.values():
+        for step in (*recipe.steps, *recipe.rollback):
+            words = KINDS[step.kind].describe(step.args, world)
+            assert re.search("[\u4e00-\u9fff]", ZH.phrase(words)), words
+
+
+def test_a_hold_of_a_plan_is_said_with_its_time():
+    held = plan(incident(), hold=Hold("maintenance", NOW + 30 * MINUTE))
+    notice = compose(Choice("first seen", (of(incident()),), "high", Case(held)), setting("zh"))
+    assert f"{(NOW + 30 * MINUTE).astimezone():%H:%M} 之前不执行：正在维护" in notice.body
