@@ -46,6 +46,17 @@ def approves(lab: SimpleNamespace, question: SimpleNamespace, within: float = 24
     return done.text
 
 
+def hears_the_end(lab: SimpleNamespace, *words: str) -> str:
+    """The outcome arrives, at once or with the next check."""
+    for look in (1, 2):
+        for text in reversed(messages(lab)):
+            if "approved by" in text and all(word in text for word in words):
+                return text
+        if look == 1:
+            lab.watchdog("check")
+    raise AssertionError("nobody was told the end\n" + "\n--\n".join(messages(lab)))
+
+
 def is_quiet(lab: SimpleNamespace, checks: int = 2) -> None:
     """Nothing open, nothing proposed, nothing sent, check after check."""
     before = len(messages(lab))

@@ -119,6 +119,7 @@ def test_a_broken_database_and_an_old_board_under_a_crash_loop_are_one_case(lab,
         for table, kept in was.items():
             assert kept <= now[table], f"rows of {table} were lost: {kept - now[table]}\n{told}"
     it.gateway.answers("are you back?")
+    person.hears_the_end(it)
     until(lambda: it.gateway.count("gateway.log", "tick failed") == (
         it.gateway.log().rpartition("Starting Hermes Gateway")[0].count("tick failed")), "no tick fails any more")
     person.is_quiet(it)

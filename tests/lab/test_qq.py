@@ -23,7 +23,6 @@ def test_a_resume_loop_is_found_after_five_cycles_and_ended_by_a_tap_on_ntfy(lab
     assert person.open_rules(report) == ["qq-resume-loop"]
 
     asking = it.watchdog.start("check")         # it waits for the answer
-    it.world.set("qq", script="normal")
     person.presses(it, "approve")
     out, err = asking.communicate(timeout=120)
     it.gateway.wait_until_running(starts=2)
@@ -65,4 +64,5 @@ def test_the_wedge_of_0_13_ends_in_a_kill_by_systemd_and_answers_again(lab):
     assert "State 'stop-sigterm' timed out. Killing." in journal
     assert "Failed with result 'timeout'." in journal
     it.gateway.answers("are you back?")
+    person.hears_the_end(it)
     person.is_quiet(it)

@@ -24,6 +24,7 @@ def test_a_killed_gateway_is_found_down_and_started_by_approval(lab, version):
     person.approves(it, question)
     assert it.machine.show(UNIT, "ActiveState")["ActiveState"] == "active"
     it.gateway.answers("are you back?")
+    person.hears_the_end(it)
     person.is_quiet(it)
 
 
@@ -72,6 +73,7 @@ def test_a_crash_loop_by_rejected_credentials_is_told_and_stopping_is_offered_no
     assert "systemctl restart" not in question.text
     person.approves(it, question)
     assert it.machine.show(UNIT, "MainPID")["MainPID"] == "0"
+    person.hears_the_end(it)
     person.is_quiet(it)
 
 

@@ -1,6 +1,7 @@
 """QQ's bot platform on loopback: token, gateway address, WebSocket, and the ways it goes wrong.
 
-Scripts for the WebSocket: `normal`; `stale-loop` (every resume is accepted and cut at once);
+Scripts for the WebSocket: `normal`; `stale-loop` (the sessions of now are dead: every resume of
+one is accepted and cut at once, a new session works);
 `close-4009` (one close with 4009, then normal); `dropped` (the socket is cut and the endpoint is gone).
 """
 
@@ -22,7 +23,8 @@ class Qq:
         self.sent: list[dict] = []
         self.counts = {"identify": 0, "resume": 0}
         self.sequence = itertools.count(1)
-        self.sessions = itertools.count(1)
+        self.sessions: list[str] = []
+        self.stale: list[str] = []
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -37,6 +39,8 @@ class Qq:
     async def play(self, script: str) -> None:
         """Take up a script; those that begin with a break also break what is open."""
         self.script = script
+        if script == "stale-loop":
+            self.stale = list(self.sessions)
         for socket in list(self.sockets):
             if script == "close-4009":
                 self.script = "normal"
@@ -93,13 +97,14 @@ class Qq:
                 await socket.send_json({"op": 11})
             case 2:
                 self.counts["identify"] += 1
+                self.sessions.append(f"lab-session-{len(self.sessions) + 1}")
                 await self.dispatch(socket, "READY", {
-                    "version": 1, "session_id": f"lab-session-{next(self.sessions)}",
+                    "version": 1, "session_id": self.sessions[-1],
                     "user": {"id": "1", "username": "lab", "bot": True}, "shard": [0, 0]})
             case 6:
                 self.counts["resume"] += 1
                 await self.dispatch(socket, "RESUMED", {})
-                if self.script == "stale-loop":
+                if said.get("d", {}).get("session_id") in self.stale:
                     await asyncio.sleep(0.1)        # the client reads RESUMED before the line goes dead
                     cut(socket)
 
