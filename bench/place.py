@@ -1,0 +1,76 @@
+"""The places a benchmark runs in: an installation as pip leaves it, and Hermes homes with logs, databases and a live process."""
+
+from __future__ import annotations
+
+import compileall
+import json
+import os
+import shutil
+import sqlite3
+import sysconfig
+import venv
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bench.generate import generate
+
+ROOT = Path(__file__).resolve().parent.parent
+PART = 5 * 1024 * 1024  # where Hermes rotates
+
+
+def install(folder: Path) -> tuple[str, str]:
+    """(python, hermes-watchdog) of an installation without the shortcuts and burdens of a checkout."""
+    venv.create(folder, with_pip=False, symlinks=True)
+    python = str(folder / "bin" / "python")
+    packages = next((folder / "lib").glob("python*")) / "site-packages"
+    for entry in Path(sysconfig.get_paths()["purelib"]).iterdir():
+        if not entry.name.startswith(("__editable__", "hermes_watchdog", "_distutils", "distutils", "setuptools", "pip")):
+            (packages / entry.name).symlink_to(entry)
+    shutil.copytree(ROOT / "watchdog", packages / "watchdog", ignore=shutil.ignore_patterns("__pycache__"))
+    if not (packages / "watchdog" / "shipped").exists():
+        shutil.copytree(ROOT / "rules", packages / "watchdog" / "shipped")
+    compileall.compile_dir(packages / "watchdog", quiet=1)
+    script = folder / "bin" / "hermes-watchdog"
+    script.write_text(f"#!{python}\nimport sys\nfrom watchdog.cli import main\nif __name__ == '__main__':\n    sys.exit(main())\n")
+    script.chmod(0o755)
+    return python, str(script)
+
+
+def home(folder: Path, size: int, hourly: int, rotated: bool = False, trouble: bool = False, seed: int = 1) -> Path:
+    """A home whose logs end now, whose gateway is alive (it is us) and whose databases are well."""
+    generate(folder / "logs", size, seed, hourly, until=datetime.now(UTC).replace(tzinfo=None), trouble=trouble)
+    if rotated:
+        for name in ("gateway.log", "agent.log"):
+            rotate(folder / "logs" / name)
+    fields = Path(f"/proc/{os.getpid()}/stat").read_bytes().rpartition(b")")[2].split()
+    pid = {"pid": os.getpid(), "kind": "hermes-gateway", "argv": ["hermes"], "start_time": int(fields[19])}
+    (folder / "gateway.pid").write_text(json.dumps(pid))
+    for name in ("state.db", "kanban.db"):
+        with sqlite3.connect(folder / name) as db:
+            db.execute("CREATE TABLE IF NOT EXISTS notes (id INTEGER PRIMARY KEY, text TEXT)")
+            db.executemany("INSERT INTO notes (text) VALUES (?)", [(f"note {n} " * 20,) for n in range(5000)])
+        db.close()
+    return folder
+
+
+def rotate(log: Path, keep: int = 3) -> None:
+    """As Hermes does: x.log.1 is the newest backup."""
+    content = log.read_bytes()
+    cuts = [0]
+    while len(content) - cuts[-1] > PART:
+        cuts.append(content.rfind(b"\n2", 0, cuts[-1] + PART) + 1)
+    parts = [content[start:stop] for start, stop in zip(cuts, [*cuts[1:], len(content)], strict=True)]
+    for number, part in enumerate(reversed(parts[-keep - 1 :])):
+        (log if number == 0 else log.with_name(f"{log.name}.{number}")).write_bytes(part)
+
+
+def more_rules(folder: Path, count: int) -> Path:
+    """A configuration folder with so many rules of its own, each with words that no other has."""
+    (folder / "detect").mkdir(parents=True)
+    for number in range(count):
+        (folder / "detect" / f"extra-{number}.yaml").write_text(
+            f"id: extra-{number}\ntitle: Made up\nseverity: low\nwhen:\n  - burst:\n      in: agent.log\n"
+            f"      line: 'Component c{number * 7919 % 100003:05d} (?<what>\\S+) failed with code \\d+'\n"
+            "      per: [what]\n      at_least: 5\n      within: 15m\nsay: '{what} failed'\nadvice: none\n"
+        )
+    return folder
