@@ -56,8 +56,7 @@ def _insert(db: sqlite3.Connection, table: str, **values: object) -> None:
 
 
 def _state(db: sqlite3.Connection, rng: random.Random, size: int) -> None:
-    version = {"": 22}.get("", 22)
-    _insert(db, "schema_version", version=version)
+    _insert(db, "schema_version", version=22)
     sessions = max(2, size // 40)
     for number in range(sessions):
         _insert(db, "sessions", id=f"2026{rng.getrandbits(48):012x}", source=rng.choice(["telegram", "cli", "qqbot"]),
@@ -107,7 +106,8 @@ def _responses(db: sqlite3.Connection, rng: random.Random, size: int) -> None:
 
 def rows(path: str | os.PathLike) -> dict[str, dict[int, tuple]]:
     """Every row of the user's tables, by rowid, as SQLite reads it."""
-    db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    assert not os.path.exists(f"{path}-wal"), "checkpoint it first"
+    db = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
     db.text_factory = bytes
     try:
         tables = {name.decode(): sql.decode() for name, sql in db.execute(
@@ -118,9 +118,6 @@ def rows(path: str | os.PathLike) -> dict[str, dict[int, tuple]]:
                 if name not in inner and not is_virtual(sql) and not name.startswith("sqlite_")}
     finally:
         db.close()
-        for part in ("-wal", "-shm"):
-            if os.path.exists(f"{path}{part}") and os.path.getsize(f"{path}-wal" if part == "-wal" else path) == 0:
-                os.unlink(f"{path}{part}")
 
 
 @dataclass

@@ -36,16 +36,18 @@ def free_space(folder: str) -> int:
     return status.f_bavail * status.f_frsize
 
 
-def integrity(db: sqlite3.Connection, most: int = 100, quick: bool = False) -> tuple[str, ...]:
+def integrity(db: sqlite3.Connection, most: int = 100) -> tuple[str, ...]:
     """The rows of integrity_check, all of them read; () when it says ok."""
     rows: list[str] = []
     try:
-        for (row,) in db.execute(f"PRAGMA {'quick' if quick else 'integrity'}_check({most})"):
+        for (row,) in db.execute(f"PRAGMA integrity_check({most})"):
             rows.append(text(row))
     except sqlite3.Error as error:
         if not is_damage(error):
             raise
         rows.append(str(error))
+    except UnicodeDecodeError:
+        rows.append("the schema is not text")       # SQLite quotes the damage in its own message
     return () if rows == ["ok"] else tuple(line for row in rows for line in row.splitlines()
                                           if line and not line.startswith("*** in database")) or ("no answer",)
 
@@ -64,6 +66,87 @@ def orphans(db: sqlite3.Connection, most: int = 1_000_000) -> int:
     return count
 
 
+def doubts(db: sqlite3.Connection, most: int = 20) -> list[tuple[str, int, str]]:
+    """Rows whose content cannot be what was written, though every structure is sound: (table, rowid, why).
+
+    Hermes writes valid text, and each message is kept three times: in its row and in two full-text indexes.
+    """
+    found: list[tuple[str, int, str]] = []
+    before = db.text_factory
+    try:
+        for table in tables(db):
+            for position, row in enumerate(_rows(db, table)):
+                if row is None or any(type(value) is str and HOLE in value for value in row):
+                    found += list(_doubtful(db, table, position, most - len(found)))
+                    break
+            if len(found) >= most:
+                return found
+        db.text_factory = before
+        for table, rowid in altered(db, most):
+            found.append((table, rowid, "its text differs from both copies in the full-text indexes"))
+    finally:
+        db.text_factory = before
+    return found[:most]
+
+
+HOLE = "\0" * 32
+
+
+def _rows(db: sqlite3.Connection, table: str) -> Iterator[tuple | None]:
+    """The rows as text; None, and the end, at the first that is not text."""
+    db.text_factory = str
+    cursor = db.execute(f"SELECT * FROM {quoted(table)}")
+    try:
+        yield from cursor
+    except (sqlite3.OperationalError, UnicodeDecodeError) as error:
+        if "decode" not in str(error):
+            raise
+        yield None
+    finally:
+        cursor.close()
+
+
+def _doubtful(db: sqlite3.Connection, table: str, start: int, most: int) -> Iterator[tuple[str, int, str]]:
+    db.text_factory = lambda raw: why_doubtful(raw) or raw      # a reason is a str, text stays bytes
+    try:
+        cursor = db.execute(f"SELECT _rowid_, * FROM {quoted(table)}")
+    except sqlite3.OperationalError:
+        yield table, 0, "a text is not valid UTF-8"             # no rowid
+        return
+    for row in cursor:
+        reason = next((value for value in row if type(value) is str), "")
+        if reason and most > 0:
+            most -= 1
+            yield table, row[0], reason
+        elif reason:
+            return
+
+
+def why_doubtful(raw: bytes) -> str:
+    try:
+        return "its text has a hole of zeros" if HOLE in raw.decode("utf-8") else ""
+    except UnicodeDecodeError:
+        return "its text is not valid UTF-8"
+
+
+def altered(db: sqlite3.Connection, most: int) -> list[tuple[str, int]]:
+    """Rows that differ from two full-text copies which agree. Many at once are an older way of indexing, no damage."""
+    by_table: dict[str, list[Fill]] = {}
+    for fill in fills(schema(db)):
+        if fill.text:
+            by_table.setdefault(fill.table, []).append(fill)
+    found: list[tuple[str, int]] = []
+    for table, copies in by_table.items():
+        if len(copies) == 2:
+            one, two = (quoted(fill.fts + "_content") for fill in copies)
+            rows = db.execute(f"SELECT new._rowid_ FROM {quoted(table)} AS new JOIN {one} a ON a.id = new._rowid_ JOIN "
+                              f"{two} b ON b.id = new._rowid_ WHERE a.c0 IS b.c0 AND a.c0 IS NOT ({copies[0].text}) "
+                              f"LIMIT {most + 1}").fetchall()
+            if len(rows) <= most:
+                found += [(table, rowid) for (rowid,) in rows]
+    return found
+
+
 @dataclass(frozen=True)
 class Fill:
     """How a full-text index gets its rows: read from the trigger that keeps it up."""
@@ -72,6 +155,11 @@ class Fill:
     table: str
     columns: str
     values: str
+
+    @property
+    def text(self) -> str:
+        """The expression of the one column that is indexed; '' when there are more."""
+        return self.values.split(",", 1)[1] if len(self.columns.split(",")) == 2 else ""
 
     @property
     def sql(self) -> str:

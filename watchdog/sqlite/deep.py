@@ -47,7 +47,11 @@ def inspect(path: str, fts_up_to: int = FTS_UP_TO, tries: int = 3) -> Deep:
         except Moved:
             continue
         except sqlite3.Error as error:
+            if checks.is_damage(error, os.path.dirname(path)):
+                return Deep(integrity=(str(error),), sqlite=sqlite3.sqlite_version)
             return Deep(unknown=_words(error), sqlite=sqlite3.sqlite_version)
+        except UnicodeDecodeError:
+            return Deep(broken="SQLite cannot open it: the schema is not text", sqlite=sqlite3.sqlite_version)
         except OSError as error:
             return Deep(unknown=f"cannot read it: {error.strerror}", sqlite=sqlite3.sqlite_version)
     return Deep(unknown="the file keeps changing hands while it is looked at", sqlite=sqlite3.sqlite_version)
@@ -72,7 +76,14 @@ def _inspect(path: str, where: str, mode: str, fts_up_to: int) -> Deep:
     if beside.error is not None:
         raise beside.error
     fts, says = list(beside.fts), []
+    doubts: list[tuple[str, int, str]] = []
     size = os.path.getsize(path)
+    if not rows and size <= fts_up_to:
+        reader = connect(where, mode)
+        try:
+            doubts = checks.doubts(reader)
+        finally:
+            reader.close()
     if rows or not beside.has_fts:
         pass
     elif size > fts_up_to:
@@ -83,7 +94,7 @@ def _inspect(path: str, where: str, mode: str, fts_up_to: int) -> Deep:
         if found is None:
             says.append("no room for a copy: the content of the full-text indexes was not checked")
     return Deep(integrity=rows, orphans=beside.orphans, fts=tuple(fts), rows=beside.rows, says=tuple(says),
-                sqlite=version)
+                doubts=tuple(f"{table} {rowid}: {why}" for table, rowid, why in doubts), sqlite=version)
 
 
 class _Beside(threading.Thread):

@@ -53,7 +53,8 @@ class Fresh:
         self.side.execute("PRAGMA synchronous=OFF")
         self.side.execute("CREATE TABLE salvaged(tbl TEXT, id INTEGER, why TEXT, what TEXT, value TEXT)")
         self.tallies: dict[str, Tally] = {}
-        self.kept_aside = 0
+        self.kept_aside = self.mended = 0
+        self.doubtful: dict[str, dict[int, str]] = {}
         self.lost_keys: dict[str, set[tuple]] = {}      # primary keys of lost rows, where an index names them
         self.db.execute("BEGIN")
 
@@ -101,9 +102,27 @@ class Fresh:
             tally.reconstructed += 1
         else:
             tally.saved += 1
-        if doubt and len(tally.says) < SHOWN:
-            tally.says.append(f"{layout.table} {rowid}: kept, but {doubt}")
+        if doubt:
+            self.doubtful.setdefault(layout.table, {})[rowid] = doubt
         return True
+
+    def doubt(self, table: str, rowid: int, why: str) -> None:
+        """A saved row turns out to be not what was written."""
+        self.doubtful.setdefault(table, {})[rowid] = why
+        self.tallies[table].saved -= 1
+        self.tallies[table].reconstructed += 1
+
+    def mend(self, table: str, rowid: int, how: str) -> None:
+        """A row in doubt, or found to be altered, has been put right from another copy."""
+        if self.doubtful.get(table, {}).pop(rowid, None) is None:
+            self.tallies[table].saved -= 1
+            self.tallies[table].reconstructed += 1
+        self.mended += 1
+        self._say(table, f"{table} {rowid}: {how}")
+
+    def _say(self, table: str, text: str) -> None:
+        if len(self.tallies[table].says) < SHOWN:
+            self.tallies[table].says.append(text)
 
     def same(self, layout: Layout, rowid: int, values: Sequence[Value]) -> bool:
         """Whether the row that is already there is this very row."""
@@ -147,6 +166,9 @@ class Fresh:
     def finish(self, entries: Iterable[Entry], sequence: dict[str, int]) -> None:
         """Counters, indexes, full-text indexes filled from their rows, views and triggers last."""
         entries = list(entries)
+        for table, rows in self.doubtful.items():
+            for rowid, why in rows.items():
+                self._say(table, f"{table} {rowid}: kept, but {why}")
         made = {name for (kind, name) in checks.schema(self.db) if kind == "table"}
         if "sqlite_sequence" in made:
             for table, number in sequence.items():

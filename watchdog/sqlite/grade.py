@@ -36,6 +36,7 @@ class Deep:
     orphans: int = 0                    # rows whose parent is gone
     fts: tuple[str, ...] = ()           # what is wrong with the full-text indexes
     rows: Mapping[str, int] = field(default_factory=dict)
+    doubts: tuple[str, ...] = ()        # rows whose content cannot be what was written
     says: tuple[str, ...] = ()
     sqlite: str = ""
 
@@ -179,6 +180,8 @@ def _deep_faults(deep: Deep, before: Mapping, when: str):
         yield "damaged", f"integrity_check finds {_count(deep.integrity)}, the first: {deep.integrity[0]}"
     for text in deep.fts:
         yield "damaged", text
+    if deep.doubts:
+        yield "damaged", f"the content of {_count(deep.doubts, 'row')} is altered, the first: {deep.doubts[0]}"
     if deep.orphans:
         yield "damaged", f"{deep.orphans} rows refer to a row that does not exist (foreign keys)"
     for table, rows in before.items():
@@ -187,5 +190,5 @@ def _deep_faults(deep: Deep, before: Mapping, when: str):
             yield "damaged", f"{table} has no rows; it had {rows}{when}"
 
 
-def _count(rows: Sequence[str]) -> str:
-    return "1 fault" if len(rows) == 1 else f"{len(rows)} faults" if len(rows) < 100 else "100 faults or more"
+def _count(rows: Sequence[str], what: str = "fault") -> str:
+    return f"1 {what}" if len(rows) == 1 else f"{len(rows)} {what}s" if len(rows) < 100 else f"100 {what}s or more"

@@ -121,9 +121,10 @@ def _heal(path: str, before: Verdict, backups: Path | None, dry_run: bool, tick:
     ref = reference or nearest(before.kind, [(entry.type, entry.name, entry.sql) for entry in seen.schema])
     emptied = frozenset(table for table in seen.empty if good and good.rows.get(table))
     case = Case(str(saved / os.path.basename(path)), work, before.kind, reference,
-                good.file if good else "", bool(seen.stale_wal), emptied, _extra(ref, before, seen.schema), tick)
+                good.file if good else "", bool(seen.stale_wal), emptied, good.rows if good else {},
+                _extra(ref, before, seen.schema), tick)
     chosen, tried = _choose(case, seen.size)
-    if chosen is None and _only_to_report(before):
+    if _only_to_report(before, chosen):
         return HealReport(path, before, before, says=("nothing here can be healed without deleting rows", *tried))
     if dry_run:
         rung = chosen.rung if chosen else SET_ASIDE
@@ -178,9 +179,13 @@ def _last_rung(path: str, before: Verdict, saved: Path, size: int, tried: tuple[
         "empty. Keep the quarantine; db undo puts the file back"))
 
 
-def _only_to_report(before: Verdict) -> bool:
-    """Orphans are rows too: they are reported, never deleted."""
-    return "foreign keys" in before.fault or before.grade == "drifted"
+def _only_to_report(before: Verdict, chosen: Candidate | None) -> bool:
+    """Orphans are rows too, and altered content without a second copy stays what it is: reported, not touched."""
+    if chosen is None:
+        return "foreign keys" in before.fault or before.grade == "drifted"
+    altered = before.fault.startswith("the content of ") and not any(
+        text.startswith(("integrity_check", "the full-text index", "lacks")) for text in before.detail)
+    return (altered and not chosen.mended) or "foreign keys" in before.fault
 
 
 def _extra(reference: Reference | None, before: Verdict, schema: tuple[Entry, ...]) -> tuple[Entry, ...]:

@@ -35,6 +35,7 @@ class Candidate:
     says: tuple[str, ...] = ()
     salvage: str = ""           # a side file with what has no place in the tables
     refused: tuple[str, ...] = ()
+    mended: int = 0             # rows whose content was put right from another copy
 
     @property
     def lost(self) -> int:
@@ -57,7 +58,7 @@ def climb(case: Case) -> Iterator[Candidate]:
         file = str(case.work / (re.sub(r"\W+", "-", name.lower()) + ".db"))
         try:
             built = rung(case, file)
-        except (sqlite3.Error, Bad, OSError, struct.error) as error:
+        except (sqlite3.Error, Bad, OSError, struct.error, UnicodeDecodeError) as error:
             if _no_room(error, case.work):
                 raise
             built = False
@@ -122,7 +123,8 @@ def _scan(case: Case) -> Candidate:
         entries += [entry for entry in case.extra if entry.name not in {one.name for one in entries}]
         fresh = Fresh(file, opened.header, opened.page_size, side)
         try:
-            result = salvage(opened, fresh, entries, _guesses(kind, borrowed), case.backup, case.emptied)
+            result = salvage(opened, fresh, entries, _guesses(kind, borrowed), case.backup, case.emptied,
+                             case.known)
         finally:
             fresh.close()
     wal_mode = opened.header.wal_mode if opened.header else True
@@ -132,7 +134,7 @@ def _scan(case: Case) -> Candidate:
     if not sum(least.values()):
         refused.append("not one row was found")
     says = list(result.says) + [text for tally in result.tallies.values() for text in tally.says]
-    return Candidate("page scan", file, result.tallies, tuple(says), side, tuple(refused))
+    return Candidate("page scan", file, result.tallies, tuple(says), side, tuple(refused), result.mended)
 
 
 def _guesses(kind: str, borrowed: set[str]) -> dict[str, tuple[Layout, ...]]:

@@ -11,6 +11,7 @@ from watchdog.sqlite.layout import Layout, layout_of
 from watchdog.sqlite.pages import Range
 from watchdog.sqlite.reading import connect
 from watchdog.sqlite.reference import quoted
+from watchdog.sqlite.texts import from_backup
 
 SHOWN = 10
 
@@ -44,6 +45,19 @@ def merge(fresh: Fresh, backup: str, layout: Layout, gaps: Sequence[Range] | Non
     names = ", ".join(str(rowid) for rowid in put[:SHOWN]) + (" …" if len(put) > SHOWN else "")
     doubt = "; any that were deleted on purpose since then are back" if gaps is not None else ""
     return [f"{layout.table}: {len(put)} rows put back from the backup as they were then{doubt} (rowid {names})"]
+
+
+def mend(fresh: Fresh, backup: str, layout: Layout) -> None:
+    """Put doubtful content right where the backup has the same row whole."""
+    source = connect(backup, "mode=ro&immutable=1")
+    source.text_factory = fresh.db.text_factory
+    try:
+        sql = checks.schema(source).get(("table", layout.table))
+        theirs = layout_of(layout.table, sql) if sql else None
+        if theirs is not None and layout.rowid:
+            from_backup(fresh, source, layout, theirs)
+    finally:
+        source.close()
 
 
 def _by_key(source: sqlite3.Connection, table: str, keys: Sequence[str], lost: set[tuple]) -> list[int]:

@@ -38,6 +38,7 @@ class Opened:
     header: Header | None
     entries: list[Entry]
     schema_whole: bool          # every row of the schema table was read
+    schema_gaps: int            # pages of the schema table that are gone
     page_size: int
     says: list[str] = field(default_factory=list)
 
@@ -80,8 +81,8 @@ def open_damaged(path: str, files: ExitStack, use_wal: bool = True, page_size: i
         count = header.pages        # what lies behind the end was cut off by SQLite itself
     image = Image(fd, size_of_page, header.reserved if header else 0, count, wal_fd, frames)
     pages = Pages(image, ENCODINGS[header.encoding if header else 0], tick)
-    entries, whole = _schema(pages, header)
-    return Opened(pages, header, entries, whole, size_of_page, says)
+    entries, gaps, whole = _schema(pages, header)
+    return Opened(pages, header, entries, whole, gaps, size_of_page, says)
 
 
 def _page_size(fd: int, size: int, header: Header | None, wal: Wal) -> int:
@@ -113,7 +114,7 @@ def _valid_pages(fd: int, size: int, page_size: int) -> int:
     return count
 
 
-def _schema(pages: Pages, header: Header | None) -> tuple[list[Entry], bool]:
+def _schema(pages: Pages, header: Header | None) -> tuple[list[Entry], int, bool]:
     """What is left of sqlite_schema: from its tree, and when that is torn, from any page that looks like part of it."""
     tree = Tree("sqlite_schema", 1, True)
     pages.walk(tree)
@@ -129,7 +130,7 @@ def _schema(pages: Pages, header: Header | None) -> tuple[list[Entry], bool]:
     names: dict[tuple[str, str], Entry] = {}
     for entry in entries:
         names.setdefault((entry.type, entry.name.lower()), entry)       # the tree's own rows come first
-    return list(names.values()), whole
+    return list(names.values()), len(tree.missing), whole
 
 
 def _schema_leaf(pages: Pages, number: int) -> list[Entry]:

@@ -207,6 +207,17 @@ class Pages:
                 found.append(tree)
         return found
 
+    def destroyed(self) -> int:
+        """Pages that belong to nothing and look like nothing: what was on them is unknown."""
+        count = 0
+        for number in range(2, self.image.pages + 1):
+            if self.claims[number] == UNKNOWN:
+                try:
+                    read_page(self.image.page(number), number, self.image.usable)
+                except Bad:
+                    count += 1
+        return count
+
     # --- rows --------------------------------------------------------------------------------------------------------
 
     def rows(self, tree: Tree) -> Iterator[Row]:

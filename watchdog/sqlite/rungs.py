@@ -7,9 +7,9 @@ import re
 import shutil
 import sqlite3
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from watchdog.sqlite import checks
@@ -35,6 +35,7 @@ class Case:
     backup: str = ""
     stale_wal: bool = False
     emptied: frozenset[str] = frozenset()   # tables without a row that had some at the last backup
+    known: Mapping[str, int] = field(default_factory=dict)      # rows per table at the last backup
     extra: tuple[Entry, ...] = ()       # what the schema has lost and the reference has
     tick: Callable[[str], None] = lambda text: None
 
@@ -46,7 +47,8 @@ def _copy(case: Case, file: str, sidecars: Sequence[str]) -> None:
 
 
 def _sound(db: sqlite3.Connection) -> bool:
-    return not checks.integrity(db, 1) and not any(checks.fts_counts(db)) and not any(checks.fts_content(db))
+    return not (checks.integrity(db, 1) or any(checks.fts_counts(db)) or any(checks.fts_content(db))
+                or checks.doubts(db, 1))
 
 
 def _settle(db: sqlite3.Connection) -> None:
@@ -177,6 +179,9 @@ def strip(case: Case, file: str) -> bool:
     inner = shadows((entry.name, entry.sql) for entry in entries if entry.type == "table")
     db = connect(file, "mode=rw")
     try:
+        with suppress(sqlite3.Error, UnicodeDecodeError):       # readable or not, its copies of the texts go now
+            if checks.altered(db, 20):
+                return False
         # Without a re-read of the schema in between: the one on disk may not parse.
         db.execute("PRAGMA writable_schema=ON")
         db.execute("PRAGMA journal_mode=OFF")
@@ -196,6 +201,8 @@ def strip(case: Case, file: str) -> bool:
             tree, index = _TREE.search(fault), _INDEX.search(fault)
             if not _unused(fault) and not (tree and tree[1] in roots) and not (index and index[1] in names):
                 return False
+        if checks.doubts(db, 1):
+            return False                        # the page scan can put such rows right
     finally:
         db.close()
     _vacuumed(file)

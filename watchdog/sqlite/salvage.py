@@ -10,11 +10,14 @@ from itertools import islice
 from watchdog.sqlite import checks
 from watchdog.sqlite.fresh import Fresh, Tally
 from watchdog.sqlite.layout import Layout, best, layout_of
+from watchdog.sqlite.merge import mend, merge
 from watchdog.sqlite.opening import Opened
 from watchdog.sqlite.pages import Tree
 from watchdog.sqlite.raw import Entry
 from watchdog.sqlite.reference import Thing, is_virtual, quoted, shadows
+from watchdog.sqlite.texts import compare
 
+NOTHING: Mapping[str, int] = {}
 SAMPLE = 200        # rows of an orphan tree that must all fit before it is given to a table
 
 
@@ -22,7 +25,7 @@ SAMPLE = 200        # rows of an orphan tree that must all fit before it is give
 class Salvaged:
     tallies: Mapping[str, Tally]
     says: tuple[str, ...]
-    aside: int              # values kept in the side file
+    mended: int             # rows whose content was put right
 
 
 class _Work:
@@ -183,6 +186,39 @@ class _Work:
         finally:
             db.close()
 
+    def compare_texts(self, fresh: Fresh) -> None:
+        """Each message is kept three times; a row that differs from two copies that agree was altered."""
+        by_table: dict[str, list[tuple[checks.Fill, Tree]]] = {}
+        for fill in checks.fills({(entry.type, entry.name): entry.sql for entry in self.entries}):
+            tree = self.trees.get(fill.fts + "_content")
+            if tree is not None and fill.text and fill.table in fresh.tallies:
+                by_table.setdefault(fill.table, []).append((fill, tree))
+        for copies in by_table.values():
+            compare(fresh, self.pages, copies)
+
+    def rooted(self, name: str) -> bool:
+        """Whether a table whose root was unknown was found as one whole tree."""
+        parts = self.parts[name]
+        return not parts[0][0].root and len(parts) == 2 and not parts[1][0].missing
+
+    def untouched(self) -> bool:
+        """Whether nothing but page 1 and the schema is destroyed: then no row can be lost."""
+        header = self.opened.header
+        whole_file = header is None or not header.counts_itself or header.pages <= self.pages.image.pages
+        return whole_file and self.pages.destroyed() <= self.opened.schema_gaps
+
+    def holes(self, fresh: Fresh, name: str, last: int) -> int:
+        """Rowids that are free where pages are missing: at most so many rows are lost, and at least one."""
+        count = 0
+        for low, high in self.trees[name].missing:
+            first, most = fresh.db.execute(f"SELECT min(_rowid_), max(_rowid_) FROM {quoted(name)}").fetchone()
+            low = low if low is not None else (first or 1) - 1
+            high = high if high is not None else max(last, most or 0)
+            there = fresh.db.execute(f"SELECT count(*) FROM {quoted(name)} WHERE _rowid_ > ? AND _rowid_ <= ?",
+                                     (low, high)).fetchone()[0]
+            count += max(0, high - low - there)
+        return max(count, 1)
+
     def _full_text(self, fresh: Fresh, name: str) -> bool:
         """A full-text index keeps a copy of each text: salvage it before it is thrown away."""
         whole = False
@@ -202,30 +238,39 @@ class _Work:
 
 
 def salvage(opened: Opened, fresh: Fresh, entries: Sequence[Entry], guessed: Mapping[str, tuple[Layout, ...]],
-            backup: str = "", emptied: frozenset[str] = frozenset()) -> Salvaged:
+            backup: str = "", emptied: frozenset[str] = frozenset(), known: Mapping[str, int] = NOTHING) -> Salvaged:
     """Scan, fill, count the losses, and put back from the backup what it still has of them."""
-    from watchdog.sqlite.merge import merge
-
     work = _Work(opened, entries, guessed)
     work.claim()
     work.adopt()
     sequence = work.fill(fresh)
+    work.compare_texts(fresh)
     for name in emptied & fresh.tallies.keys():
         work.trees[name].missing.append((None, None))
-    for name in work.torn_tables(fresh):
-        complete = work.witness(fresh, name)
+    if backup:
+        for name in work.layouts.keys() & fresh.doubtful.keys():
+            mend(fresh, backup, work.layouts[name])
+    torn = work.torn_tables(fresh)
+    untouched = bool(torn) and work.untouched()
+    for name in torn:
+        complete = work.witness(fresh, name) or untouched or work.rooted(name)
         before = fresh.losses(name)
         if backup:
             exact = complete and name not in emptied
             work.says += merge(fresh, backup, work.layouts[name], None if exact else work.trees[name].missing)
         losses, tally = fresh.losses(name), fresh.tallies[name]
-        tally.lost += len(losses) if complete else max(len(losses), tally.unplaced - (len(before) - len(losses)))
+        if complete:
+            tally.lost += len(losses)
+        else:
+            last = max([sequence.get(name, 0), *before])
+            guess = work.holes(fresh, name, last) if work.layouts[name].rowid else max(1, tally.unplaced)
+            tally.lost += max(len(losses), guess, known.get(name, 0) - tally.saved - tally.reconstructed)
         if "AUTOINCREMENT" in work.layouts[name].sql.upper():
             sequence[name] = max(sequence.get(name, 0), *before, 0)     # a number that was given is not given again
         if not complete:
-            work.says.append(f"{name}: no index is whole, so more rows than counted may be lost")
+            work.says.append(f"{name}: no index is whole, so the number of lost rows is an estimate")
     fresh.finish(work.entries, sequence)
-    return Salvaged(fresh.tallies, tuple(work.says), fresh.kept_aside)
+    return Salvaged(fresh.tallies, tuple(work.says), fresh.mended)
 
 
 def entries_for(opened: Opened, backup: Sequence[Entry], things: Sequence[Thing]) -> tuple[list[Entry], set[str]]:

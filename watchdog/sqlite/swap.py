@@ -18,7 +18,13 @@ from watchdog.sqlite import holders
 from watchdog.sqlite.backup import fsync, give, sha256, write_json
 
 PARTS = ("", "-wal", "-shm", "-journal")
-step: Callable[[str], None] = lambda name: None     # tests die here
+
+
+def _go_on(name: str) -> None:
+    """A step is done and on disk."""
+
+
+step: Callable[[str], None] = _go_on        # tests put a kill -9 here
 
 
 @dataclass(frozen=True)
