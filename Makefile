@@ -1,0 +1,41 @@
+# make demo · make test: both set everything up by themselves.
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV ?= .venv
+RUN := $(VENV)/bin
+
+.PHONY: help demo test lint types lab bench clean
+
+help:
+	@echo "make demo   a broken Hermes home, found, asked about and healed, in a temporary folder"
+	@echo "make test   the whole suite"
+	@echo "make lint   ruff;  make types   mypy"
+	@echo "make lab    real Hermes, real systemd, real chat server (root; installs what it needs)"
+	@echo "make bench  cost of a check and speed of a replay, beside other tools"
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "needs Python 3.11 or newer"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(RUN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.ready
+	$(RUN)/hermes-watchdog demo
+
+test: $(VENV)/.ready
+	$(RUN)/python -m pytest -n 2
+
+lint: $(VENV)/.ready
+	$(RUN)/ruff check .
+
+types: $(VENV)/.ready
+	$(RUN)/mypy
+
+lab: $(VENV)/.ready
+	$(RUN)/python -m pytest tests/lab -m lab -n 2 --dist loadgroup
+
+bench: $(VENV)/.ready
+	$(RUN)/python bench/run.py
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
