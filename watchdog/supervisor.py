@@ -309,7 +309,7 @@ def with_permission(found: Supervisor, user: str, refused: str) -> Supervisor:
     if not refused or not found.may_act:
         return found
     line = sudoers(user, found)
-    how = f"; add this line with visudo: {line}" if line else ""
+    how = f"; add this line with visudo: {line}" if line and "not installed" not in refused else ""
     return replace(found, may_act=False, sudoers_line=line, why_not=f"{user} may not manage {found.name}: {refused}{how}")
 
 

@@ -9,11 +9,12 @@ import re
 import shlex
 import shutil
 import sys
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from watchdog.running import Ran, Runner
-from watchdog.supervisor import CONTAINER, SYSTEM, USER, Container, Facts, Supervisor, Unit, decide, with_permission
+from watchdog.running import NOT_THERE, Runner
+from watchdog.supervisor import SYSTEM, USER, Container, Facts, Supervisor, Unit, decide, with_permission
 
 _SHOWN = "Id,LoadState,MainPID,ExecStart,Environment,User,TimeoutStopUSec,Restart,ActiveState,ExecMainStatus,NRestarts"
 _QUICK = 10  # seconds; asking takes milliseconds, a hung bus must not hold a check
@@ -23,7 +24,8 @@ def find_supervisor(home: Path, pid: int, argv: tuple[str, ...], run: Runner, un
     """Look at the machine, decide, and try (without doing anything) whether we would be let."""
     facts = measure(home, pid, argv, run, unit, inside)
     found = decide(facts)
-    return with_permission(found, facts.user, _refused(found, facts, run) if found.may_act else "")
+    refused = _refused(found, run) if found.may_act else ""
+    return (_by_polkit(found, run) if refused else None) or with_permission(found, facts.user, refused)
 
 
 def measure(home: Path, pid: int, argv: tuple[str, ...], run: Runner, unit: str = "", inside: str = "") -> Facts:
@@ -175,16 +177,46 @@ def drain_of(home: Path, argv: tuple[str, ...]) -> timedelta | None:
     return None
 
 
-def _refused(found: Supervisor, facts: Facts, run: Runner) -> str:
+def _refused(found: Supervisor, run: Runner) -> str:
     """Why the host would not let us, without trying it in earnest; '' when it would."""
-    if found.restart[:2] == ("sudo", "-n"):
-        for command in (found.stop, found.start, found.restart):
-            told = run(("sudo", "-n", "-l", "--", *command[2:]), _QUICK)
-            if told.code != 0:
-                return f"sudo asks for a password or refuses ({' '.join(command[2:])})"
-    if found.kind == CONTAINER and not found.may_act:
-        return found.why_not
+    if found.restart[:2] != ("sudo", "-n"):
+        return ""
+    listed = run(("sudo", "-n", "-l"), _QUICK)
+    if listed.code == NOT_THERE:
+        return "sudo is not installed; run the watchdog as root"
+    for command in (found.stop, found.start, found.restart):
+        if listed.code != 0 or not lets(listed.output, " ".join(command[2:])):
+            return f"sudo asks for a password or refuses ({' '.join(command[2:])})"
     return ""
+
+
+def lets(listing: str, command: str) -> bool:
+    """Whether `sudo -l` says that root's command needs no password. `sudo -l COMMAND` would not do: it says yes with a password, too."""
+    free = False
+    for line in listing.replace("\\\n", "").splitlines():
+        rule = re.match(r"\s+\(([^)]*)\)\s*(.*)", line)
+        if rule is None or not {"root", "ALL"} & set(re.split(r"[\s,:]+", rule[1])):
+            continue
+        asks = True
+        for part in re.split(r"(?<!\\),\s*", rule[2]):
+            tagged = re.match(r"((?:[A-Z_]+:\s*)*)(.*)", part)
+            assert tagged is not None
+            tags = tagged[1].replace(" ", "").split(":")
+            asks = False if "NOPASSWD" in tags else True if "PASSWD" in tags else asks
+            named = re.sub(r"\\(.)", r"\1", tagged[2].strip())
+            if named in ("ALL", command, command.split(" ")[0]):
+                free = not asks  # the last rule that fits counts
+            elif named == f"!{command}":
+                free = False
+    return free
+
+
+def _by_polkit(found: Supervisor, run: Runner) -> Supervisor | None:
+    """The same commands without sudo, when polkit lets this process manage units without asking anyone."""
+    told = run(("pkcheck", "--action-id", "org.freedesktop.systemd1.manage-units", "--process", str(os.getpid())), _QUICK)
+    if told.code != 0 or found.restart[:2] != ("sudo", "-n"):
+        return None
+    return replace(found, stop=found.stop[2:], start=found.start[2:], restart=found.restart[2:])
 
 
 def inside_gateway(pid: int) -> str:
@@ -241,6 +273,3 @@ def _home_of(uid: int) -> str:
 
 def _int(text: str) -> int:
     return int(text) if text.isdigit() else 0
-
-
-__all__ = ["Ran", "find_supervisor", "inside_gateway", "measure", "systemd_span", "units_from"]

@@ -22,7 +22,7 @@ from watchdog.supervisor import (
     sudoers,
     with_permission,
 )  # fmt: skip
-from watchdog.surroundings import drain_of, systemd_span, units_from
+from watchdog.surroundings import drain_of, find_supervisor, lets, systemd_span, units_from
 
 HOME = "/home/hermes/.hermes"
 ARGV = ("/opt/hermes/venv/bin/hermes", "gateway", "run")
@@ -243,3 +243,61 @@ def test_the_drain_is_the_setting_or_what_the_release_does(tmp_path):
     assert drain_of(tmp_path, argv) == timedelta(seconds=180)
     (tmp_path / "config.yaml").write_text("agent:\n  restart_drain_timeout: 45  # short\n")
     assert drain_of(tmp_path, argv) == timedelta(seconds=45)
+
+
+LISTING = """Matching Defaults entries for ann on lab:
+    env_reset, secure_path=/usr/bin
+
+User ann may run the following commands on lab:
+    {rule}
+"""
+RESTART = "/usr/bin/systemctl restart hermes-gateway.service"
+
+
+@pytest.mark.parametrize(
+    ("rule", "free"),
+    [
+        (f"(root) NOPASSWD: {RESTART}", True),
+        (f"(root) NOPASSWD: /usr/bin/systemctl stop hermes-gateway.service, {RESTART}", True),
+        ("(ALL : ALL) NOPASSWD: ALL", True),
+        ("(ALL : ALL) ALL", False),
+        (f"(root) {RESTART}", False),
+        (f"(root) NOPASSWD: /usr/bin/true, PASSWD: {RESTART}", False),
+        (f"(backup) NOPASSWD: {RESTART}", False),
+        ("(root) NOPASSWD: /usr/bin/systemctl restart other.service", False),
+        (f"(ALL) NOPASSWD: ALL, !{RESTART}", False),
+        ("(root) SETENV: NOPASSWD: /usr/bin/systemctl", True),
+        ("", False),
+    ],
+)
+def test_a_password_that_sudo_would_ask_for_is_seen_in_its_listing(rule, free):
+    assert lets(LISTING.format(rule=rule), RESTART) is free
+
+
+def test_permission_is_asked_for_without_doing_anything(tmp_path, monkeypatch):
+    """As an ordinary user with a system unit: first sudo's listing, then polkit, then the line for visudo."""
+    from watchdog.running import Ran
+
+    asked, answers = [], {"sudo": Ran(1, "a password is required"), "pkcheck": Ran(1, "")}
+
+    def run(argv, timeout, env=None):
+        asked.append(argv)
+        if "list-unit-files" in argv:
+            return Ran(0, "hermes-gateway.service enabled enabled\n")
+        if "show" in argv:
+            return Ran(
+                0,
+                f"Id=hermes-gateway.service\nLoadState=loaded\nExecStart=hermes gateway run\nEnvironment=HERMES_HOME={tmp_path}\n",
+            )
+        return answers.get(argv[0], Ran(1, ""))
+
+    monkeypatch.setattr("os.getuid", lambda: 4321)
+    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/systemctl" if name == "systemctl" else None)
+    found = find_supervisor(tmp_path, 0, (), run)
+    assert not found.may_act and "4321 ALL=(root) NOPASSWD: /usr/bin/systemctl stop hermes-gateway.service" in found.why_not
+    assert not any({"stop", "start", "restart"} & set(argv) for argv in asked)
+    answers["pkcheck"] = Ran(0, "")
+    assert find_supervisor(tmp_path, 0, (), run).restart == ("/usr/bin/systemctl", "restart", "hermes-gateway.service")
+    answers["sudo"] = Ran(127, "")
+    answers["pkcheck"] = Ran(1, "")
+    assert "sudo is not installed; run the watchdog as root" in find_supervisor(tmp_path, 0, (), run).why_not

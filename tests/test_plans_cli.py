@@ -1,0 +1,174 @@
+"""plans, plan, approve, refuse, arm, disarm, resume, abandon, audit: as a person types them."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from machines import STUCK, Machine, incident
+
+from watchdog.acting import ask, propose
+from watchdog.cli import main
+from watchdog.cli import plans as commands
+from watchdog.store import Store
+from watchdog.store import plans as rows
+
+
+@pytest.fixture
+def shell(tmp_path, monkeypatch, capsys):
+    """A home with one open question; `say(words…)` gives exit code, stdout and stderr."""
+    home = tmp_path / "home"
+    (home / "logs").mkdir(parents=True)
+    now = datetime.now(UTC)
+    machine = Machine(home, now=now, wrong=[incident(at=now)], cured_by=Machine.restarted)
+    monkeypatch.setattr(commands, "_world", lambda ctx: machine.world())
+    monkeypatch.setattr("watchdog.acting.looking", lambda *_: machine.look_again)
+
+    def say(*words: str, stdin: str = "") -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
+        try:
+            code = main([*words, "--home", str(home), "--state", str(tmp_path / "state"), "--config", str(tmp_path)])
+        except SystemExit as end:
+            code = int(end.code or 0)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    def question() -> None:
+        with store() as one:
+            world = machine.world()
+            ask(propose(machine.wrong, machine.recipes, one, world, now), one, world, machine.wrong, machine.recipes, now)
+
+    def store() -> Store:
+        return Store.open(next(iter((tmp_path / "state").glob("*")), tmp_path / "state" / "x") / "watchdog.db")
+
+    (tmp_path / "state").mkdir()
+    say("disarm"), say("arm")  # makes the folder of this home
+    say.machine, say.question, say.store = machine, question, store  # type: ignore[attr-defined]
+    return say
+
+
+def code_of(shell) -> str:
+    return shell("plan", "1", "--code", "--json")[1].split('"code": "')[1][:8]
+
+
+def test_without_plans_all_is_well(shell):
+    assert shell("plans") == (0, "No plans. The watchdog proposes one when a rule with a recipe finds something.\n", "")
+
+
+def test_a_question_is_shown_with_its_exact_command_and_answered_at_once(shell):
+    shell.question()
+    code, out, _ = shell("plans")
+    assert code == 1 and "waits for you" in out
+    _, out, _ = shell("plan", "1")
+    assert "/usr/bin/systemctl restart hermes-gateway.service" in out and "hermes-watchdog plan 1 --code" in out
+    code, out, _ = shell("approve", code_of(shell))
+    assert code == 0 and "done and verified" in out and shell.machine.verbs() == ["restart"]
+    code, out, _ = shell("plan", "1", "--json")
+    assert code == 0 and json.loads(out)["state"] == "done" and json.loads(out)["done"][0]["ok"] == 1
+    assert shell("plans")[0] == 0
+
+
+def test_a_code_can_be_read_from_standard_input(shell):
+    shell.question()
+    word = code_of(shell)
+    code, out, _ = shell("approve", "-", "--json", stdin=f"{word[:4]} {word[4:].lower()}\n")
+    assert code == 0 and json.loads(out)["ok"] is True
+    assert shell("approve", "-")[0] == 2
+
+
+def test_a_wrong_code_is_an_argument_error_and_does_nothing(shell):
+    shell.question()
+    code, _, err = shell("approve", "AAAAAAAA")
+    assert code == 2 and "that code is not known; 4 tries left" in err and shell.machine.ran == []
+
+
+def test_a_used_code_says_what_became_of_it(shell):
+    shell.question()
+    word = code_of(shell)
+    assert shell("refuse", word)[0] == 0
+    code, _, err = shell("approve", word)
+    assert code == 1 and "already refused" in err and shell.machine.ran == []
+
+
+def test_a_cure_that_does_not_help_ends_with_one_and_disarms(shell):
+    shell.machine.wrong, shell.machine.cured_by, shell.machine.alive = [incident("gateway-down", "gateway", "start-gateway")], None, False
+    shell.question()
+    code, out, _ = shell("approve", code_of(shell))
+    assert code == 1 and "not better" in out
+    code, out, _ = shell("plans")
+    assert code == 1 and "disarmed by hermes-watchdog" in out
+    assert shell("arm", "--because", "looked at it")[1] == "armed: approved plans are carried out again\n"
+    assert shell("arm")[1] == "it was armed already\n"
+
+
+def test_a_plan_that_was_cut_off_is_resumed_or_abandoned_by_a_person(shell):
+    shell.question()
+    code_of(shell)
+    with shell.store() as store:
+        store.db.execute("UPDATE plans SET state = 'claimed', answered_digest = digest")
+    code, out, _ = shell("plan", "1")
+    assert "resume 1" in out
+    code, out, _ = shell("resume", "1")
+    assert code == 0 and shell.machine.verbs() == ["restart"]
+    code, _, err = shell("abandon", "1")
+    assert code == 2 and "plan 1 is done" in err
+
+
+def test_ctrl_c_in_the_middle_is_told_as_what_it_is(shell, monkeypatch):
+    shell.question()
+    word = code_of(shell)
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shell.machine, "run", interrupted)
+    code, out, _ = shell("approve", word)
+    assert code == 1 and "was cut off in the middle of step 1 of 1" in out and "resume 1" in out
+
+
+def test_the_audit_is_text_or_json_lines_and_holds_no_code(shell):
+    shell.question()
+    word = code_of(shell)
+    shell("approve", word)
+    _, out, _ = shell("audit")
+    assert "asked plan 1" in out and "approved plan 1 by" in out and word not in out
+    _, out, _ = shell("audit", "--json", "--plan", "1")
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert [line["what"] for line in lines] == ["asked", "approved", "claimed", "begun", "step done", "done"]
+    assert word not in out
+
+
+def test_a_number_that_is_no_plan_is_told(shell):
+    assert "there is no plan 9" in shell("plan", "9")[2] and "there is no plan 9" in shell("resume", "9")[2]
+    assert shell("plan", "x")[0] == 2
+
+
+@pytest.mark.parametrize("name", sorted(commands.HELP))
+def test_every_command_teaches_with_examples(name, capsys):
+    with pytest.raises(SystemExit) as end:
+        main([name, "--help"])
+    assert end.value.code == 0 and f"hermes-watchdog {name}" in capsys.readouterr().out
+
+
+def test_every_state_of_a_plan_can_be_shown(shell):
+    shell.question()
+    for state in (
+        "pending",
+        "approved",
+        "refused",
+        "expired",
+        "superseded",
+        "lapsed",
+        "claimed",
+        "interrupted",
+        "done",
+        "failed",
+        "abandoned",
+    ):
+        with shell.store() as store:
+            store.db.execute("UPDATE plans SET state = ?", (state,))
+        assert shell("plans")[0] in (0, 1) and shell("plan", "1")[0] == 0
+    assert rows.OPEN and STUCK and Path
