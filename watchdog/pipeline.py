@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from watchdog.evaluate import Evaluation, evaluate, lines_by_source
 from watchdog.incidents import fold
-from watchdog.model import Incident, Report, Rule
+from watchdog.model import Finding, Incident, Report, Rule
 from watchdog.reading import LOGS, Reading, Sources, read_all
 from watchdog.rulebook import LONGEST_LOOK_BACK, Rulebook
+from watchdog.sources.logfile import LogFile, placed
 from watchdog.store import Store
 from watchdog.store.incidents import all_incidents, finish_check, known_incidents, last_check, save_changes
 
@@ -66,7 +67,9 @@ def check(book: Rulebook, sources: Sources, store: Store | None, now: datetime, 
     """Read the window, evaluate the rules that are due, and say what that changes about the incidents; writes nothing."""
     start = look_back(book, store, now)
     seen, reading = look(due, sources, start, now)
-    not_due = {rule.id: "not due" for rule in book.rules if rule not in due}
+    not_due = {rule.id: "not due" for rule in book.rules} if due is not book.rules else {}
+    for rule in due:
+        not_due.pop(rule.id, None)
     known = known_incidents(store, start)
     changes = fold(known, seen.findings, {**seen.not_checked, **not_due}, seen.unsure, start, now)
     changed = {change.incident.id for change in changes}
@@ -108,7 +111,14 @@ def _unit(settings: Settings) -> str:
 def look(rules: Sequence[Rule], sources: Sources, start: datetime | None, now: datetime) -> tuple[Evaluation, Reading]:
     """Read the window and ask the rules: the part of the line that a replay and a verification share."""
     reading = read_all(sources, lines_by_source(rules), start, now)
-    return evaluate(rules, reading.events, reading.blind, now), reading
+    seen = evaluate(rules, reading.events, reading.blind, now)
+    return replace(seen, findings=tuple(_placed(finding, sources) for finding in seen.findings)), reading
+
+
+def _placed(finding: Finding, sources: Sources) -> Finding:
+    """The same with its evidence told by line, which only a finding is worth counting for."""
+    evidence = tuple(replace(event, where=placed(sources.logs, event.where)) for event in finding.evidence)
+    return replace(finding, evidence=evidence)
 
 
 def record(report: Report, store: Store, rules: Sequence[Rule]) -> Report:
@@ -139,8 +149,6 @@ def notes(reading: Reading, seen: Evaluation) -> list[str]:
 
 def span_of(sources: Sources) -> tuple[datetime | None, datetime | None]:
     """When the first and the last record of any log were written."""
-    from watchdog.sources.logfile import LogFile
-
     times = []
     for name in LOGS:
         log = LogFile(sources.logs / name, sources.zone, whole=True)

@@ -90,7 +90,7 @@ def _read(
         if sources.stated:
             process, why = gateway.stated(sources.stated, sources.home, now, reading.last_at)
         else:
-            process, why = gateway.observe(sources.home, sources.logs, reading.last_at, now)
+            process, why = gateway.observe(sources.home, sources.logs, reading.last_at, now, sources.unit)
         if process is not None:
             yield process
         else:

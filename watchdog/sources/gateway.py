@@ -14,6 +14,7 @@ from watchdog.detect.gateway import STARTED, STOPPED
 from watchdog.model import Event
 from watchdog.process import began_at, is_runnable, lock_holder, start_time_of
 from watchdog.sources.chattext import digest_of
+from watchdog.sources.journal import stopped_by_a_person, units_of
 from watchdog.text import spell
 
 SILENT = timedelta(minutes=5)  # a shorter silence is no reason to ask whether the loop is frozen
@@ -21,7 +22,7 @@ _TAIL = 128 * 1024
 _MESSAGE = re.compile(rb"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]+(?: \[[^\]\n]*\])? [\w.-]+: (.*)$", re.MULTILINE)
 
 
-def observe(home: Path, logs: Path, last_line_at: datetime | None, now: datetime) -> tuple[Event | None, str]:
+def observe(home: Path, logs: Path, last_line_at: datetime | None, now: datetime, unit: str = "auto") -> tuple[Event | None, str]:
     """(what is known of the gateway, why it is not known)."""
     try:
         record = read_json(home / "gateway.pid")
@@ -45,7 +46,8 @@ def observe(home: Path, logs: Path, last_line_at: datetime | None, now: datetime
     words = last_words(logs / "gateway.log")
     if words is None:
         return None, "no gateway.pid and no readable gateway.log: was a gateway ever started here?"
-    facts |= {"state": "stopped" if words == "stopped" else "dead", "pid": str(pid or "")}
+    stopped = words == "stopped" or stopped_by_a_person(units_of(home, unit))  # in a crash loop no log line tells of a stop
+    facts |= {"state": "stopped" if stopped else "dead", "pid": str(pid or "")}
     facts["since"] = (last_line_at or now).isoformat()
     return _event(now, facts), ""
 

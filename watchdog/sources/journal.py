@@ -49,6 +49,30 @@ def from_journalctl(units: list[str], user: bool, since: datetime, until: dateti
     return list(parse(done.stdout.splitlines(), "journal", since, until))
 
 
+def stopped_by_a_person(units: list[tuple[str, bool]]) -> bool:
+    """Whether the last thing systemd did with the unit was a stop that somebody asked for, however long ago."""
+    import subprocess
+
+    for name, user in units:
+        command = ["journalctl", "-o", "json", "--no-pager", "--quiet", "-r", "-n", "200", *(["--user"] if user else [])]
+        command += [f"--unit={name}" if not user else f"--user-unit={name}"]
+        try:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIME_LIMIT, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        for line in done.stdout.splitlines():
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(entry, dict) and _writer(entry) == "systemd" and entry.get("JOB_TYPE"):
+                # A crash that systemd answers by itself ends in JOB_TYPE=restart or start; only a person's stop in stop.
+                if entry["JOB_TYPE"] == "stop":
+                    return True
+                break
+    return False
+
+
 def parse(lines: Iterable[bytes], name: str, since: datetime | None, until: datetime) -> Iterator[Event]:
     """JSON lines → events; a line that is not JSON is passed over."""
     for number, line in enumerate(lines, 1):

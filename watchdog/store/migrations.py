@@ -11,7 +11,7 @@ tables = Migrations("hermes-watchdog")
 
 @tables()
 def m001_incidents(db: Database) -> None:
-    db["incidents"].create(
+    db.table("incidents").create(
         {
             "id": int,
             "rule": str,
@@ -32,12 +32,12 @@ def m001_incidents(db: Database) -> None:
         },
         pk="id",
     )
-    db["incidents"].create_index(["status"])
-    db["incidents"].create_index(["resolved_at"])
+    db.table("incidents").create_index(["status"])
+    db.table("incidents").create_index(["resolved_at"])
     # One row per check that finished, so that nothing between two checks is missed.
-    db["checks"].create({"id": int, "at": str, "looked_back_to": str, "blind": str}, pk="id")
+    db.table("checks").create({"id": int, "at": str, "looked_back_to": str, "blind": str}, pk="id")
     # Per rule: when it was last evaluated, for `every:`.
-    db["runs"].create({"rule": str, "at": str}, pk="rule")
+    db.table("runs").create({"rule": str, "at": str}, pk="rule")
 
 
 @tables()
@@ -97,7 +97,7 @@ def m002_plans(db: Database) -> None:
 @tables()
 def m003_messages(db: Database) -> None:
     # What was said about each thing, apart from the thing itself: incidents, blind sources, failing targets.
-    db["told"].create(
+    db.table("told").create(
         {
             "ref": str,
             "rule": str,
@@ -117,9 +117,9 @@ def m003_messages(db: Database) -> None:
         },
         pk="ref",
     )
-    db["told"].create_index(["settled_at"])
+    db.table("told").create_index(["settled_at"])
     # Every message that was chosen; the text is redacted and never holds a code.
-    db["notices"].create(
+    db.table("notices").create(
         {
             "id": int,
             "at": str,
@@ -132,12 +132,12 @@ def m003_messages(db: Database) -> None:
         },
         pk="id",
     )
-    db["notices"].create_index(["at"])
+    db.table("notices").create_index(["at"])
     # Messages that a target has not taken yet.
-    db["unsent"].create({"id": int, "notice": int, "target": str, "at": str}, pk="id")
-    db["targets"].create({"name": str, "failures": int, "next_try_at": str, "says": str, "at": str}, pk="name")
+    db.table("unsent").create({"id": int, "notice": int, "target": str, "at": str}, pk="id")
+    db.table("targets").create({"name": str, "failures": int, "next_try_at": str, "says": str, "at": str}, pk="name")
     # What was asked where; the record of the approval itself is in the tables of plans.
-    db["questions"].create(
+    db.table("questions").create(
         {
             "plan": int,
             "digest": str,
@@ -155,9 +155,9 @@ def m003_messages(db: Database) -> None:
         },
         pk="plan",
     )
-    db["questions"].create_index(["closed_at"])
-    db["cursors"].create({"channel": str, "cursor": str, "at": str}, pk="channel")
-    db["silences"].create(
+    db.table("questions").create_index(["closed_at"])
+    db.table("cursors").create({"channel": str, "cursor": str, "at": str}, pk="channel")
+    db.table("silences").create(
         {"id": int, "what": str, "until": str, "because": str, "by": str, "at": str, "ended_at": str}, pk="id"
     )
 
