@@ -10,9 +10,9 @@ from pathlib import Path
 from watchdog.limits import Limits
 from watchdog.model import Incident, Recipe
 from watchdog.recipes import read_recipe
-from watchdog.remedy import Look
 from watchdog.running import Ran
 from watchdog.supervisor import SYSTEM, Supervisor
+from watchdog.verify import Look
 from watchdog.world import Gateway, World
 from watchdog.yamlfile import read_documents
 

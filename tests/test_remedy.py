@@ -461,3 +461,48 @@ def test_a_command_runs_through_the_world_with_its_time_limit(tmp_path):
     )
     outcome = command.run(CommandArgs(("/bin/x", "a b"), timedelta(seconds=9)), world)
     assert calls == [(("/bin/x", "a b"), 9.0)] and outcome.output == "token=[secret]"
+
+
+def test_when_it_cannot_be_looked_at_again_nothing_is_done(store, machine):
+    plan = approved(store, machine)
+
+    def blind(since):
+        raise OSError("the disk is gone")
+
+    outcome = carry_out(plan.id, store, machine.world(), blind)[-1]
+    assert "could not be looked at again: OSError: the disk is gone" in outcome.says and machine.ran == []
+    assert rows.get(store, plan.id).state == "lapsed"
+
+
+def test_when_it_cannot_be_looked_at_afterwards_it_is_not_called_well(store, machine):
+    plan = approved(store, machine)
+
+    def look(since):
+        if since is not None:
+            raise OSError("the disk is gone")
+        return machine.look_again(since)
+
+    outcomes = carry_out(plan.id, store, machine.world(), look)
+    assert not outcomes[-1].ok and "could not be looked at" in outcomes[-1].says and disarmed(store, machine)
+
+
+def test_killed_right_after_the_roll_back_it_is_told(tmp_path, monkeypatch):
+    """The last of the points: the gateway is back as it was, only the record of the end is missing."""
+    with Store.open(tmp_path / "state" / "watchdog.db") as store:
+        approved(store, _machine(tmp_path, True))
+    monkeypatch.setattr(Machine, "restarted", lambda self: False)
+    assert _died_at(tmp_path, "rolled back", 1, True)
+    after = _machine(tmp_path, True)
+    with Store.open(tmp_path / "state" / "watchdog.db") as store:
+        told = carry_out_approved(store, after.world(), after.look_again)
+        assert "was cut off after step 3 of 3" in told[0].says and "the gateway runs" in told[0].says
+        assert "a step had failed" in interrupted.resume(1, store, after.world(), after.look_again, "ann")[0].says
+    ran = [json.loads(line)[-2:] for line in (tmp_path / "ran").read_text().splitlines()]
+    assert ran == [
+        ["stop", "hermes-gateway.service"],
+        ["doctor", "heal"],
+        ["start", "hermes-gateway.service"],
+        ["stop", "hermes-gateway.service"],
+        ["doctor", "undo"],
+        ["start", "hermes-gateway.service"],
+    ]

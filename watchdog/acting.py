@@ -9,7 +9,6 @@ outcomes = carry_out_approved(store, world, looking(book, sources, store, world)
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -19,9 +18,11 @@ from watchdog.history import History
 from watchdog.interrupted import find_interrupted
 from watchdog.model import Hold, Incident, Outcome, Plan, Recipe
 from watchdog.plan import make_plans
-from watchdog.remedy import Look, LookAgain, carry_out
+from watchdog.remedy import carry_out
 from watchdog.store import Store
 from watchdog.store import plans as rows
+from watchdog.values import replace
+from watchdog.verify import Look, LookAgain
 from watchdog.world import World
 
 if TYPE_CHECKING:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 
 from watchdog.actions import KINDS
 from watchdog.errors import WatchdogError
 from watchdog.lock import no_hurry
 from watchdog.model import Outcome
 from watchdog.plan import START, STOP, digest_of
-from watchdog.remedy import LookAgain, NotNow, acting, run_steps
+from watchdog.remedy import NotNow, acting, run_steps
 from watchdog.store import Store
 from watchdog.store import plans as rows
 from watchdog.store.plans import Stored, text_of
+from watchdog.values import replace
+from watchdog.verify import LookAgain
 from watchdog.world import World
 
 

@@ -5,44 +5,28 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from watchdog.actions import KINDS
 from watchdog.approval import disarm
 from watchdog.lock import no_hurry
-from watchdog.model import Incident, Outcome, Plan, Recipe, Step
+from watchdog.model import Outcome, Plan, Step
 from watchdog.plan import START, STOP, digest_of, make_plans, name_of
 from watchdog.store import Store
 from watchdog.store import plans as rows
 from watchdog.store.plans import Stored, text_of
 from watchdog.text import clock as shown
-from watchdog.text import harmless, spell
-from watchdog.world import Gateway, World
+from watchdog.text import harmless
+from watchdog.verify import LookAgain, look_safely, verify
+from watchdog.world import World
 
 # Every place where the power may fail; a test dies at each of them.
 POINTS = ("checked", "claimed", "looked", "begun", "step begun", "step done", "verified", "rolled back", "recorded")
 at_point: Callable[[str], None] = lambda point: None  # noqa: E731
-SETTLED = timedelta(seconds=20)  # a gateway that lives this long after a start did not die of starting
-_POLL = 5.0
 UNRECORDED = "it cannot be recorded"
-
-
-@dataclass(frozen=True)
-class Look:
-    """What is wrong right now, asked for again just before and after acting."""
-
-    incidents: tuple[Incident, ...]
-    recipes: Mapping[str, Recipe]
-    not_checked: Mapping[str, str] = field(default_factory=dict)  # rule -> why; blind is not quiet
-    alive: bool | None = None  # a sign of life that only logs tell (connected, answered); None: none asked for
-    life: str = ""  # which one
-    maintenance_until: datetime | None = None
-
-
-LookAgain = Callable[[datetime | None], Look]  # since: judge only what happened after it; None: everything
 
 
 class NotNow(Exception):
@@ -135,7 +119,10 @@ def _still_right(plan: Plan, store: Store, world: World, look_again: LookAgain) 
     """Made anew from what is seen now and what the recipe files say now, it must be the same plan, and free to go."""
     stored = rows.get(store, plan.id)
     assert stored is not None
-    now, look = world.clock(), look_again(None)
+    now, look = world.clock(), look_safely(look_again, None)
+    if isinstance(look, str):
+        _lapse(stored, store, now, f"it could not be looked at again: {look}; nothing was done")
+        return
     wanted = {key for _, key, _ in plan.parts}
     still = {name_of(one) for one in look.incidents if one.status == "open"}
     if not wanted & still:
@@ -216,44 +203,6 @@ def _step(plan: Plan, part: str, number: int, step: Step, store: Store, world: W
         outcome = replace(outcome, ok=False, says=f"{outcome.says}; but {UNRECORDED}: {error}")
     at_point("step done")
     return outcome
-
-
-def verify(plan: Plan, world: World, look_again: LookAgain, since: datetime) -> tuple[Outcome, frozenset[str]]:
-    """Well when its rules are quiet and the gateway gives a sign of life that lasts; which incidents still hold."""
-    wanted = plan.verify
-    assert wanted is not None
-    first: Gateway | None = None
-    settled_at = world.clock()
-    touches = any(step.kind == "gateway" for step in plan.steps)
-    rounds = int(wanted.within.total_seconds() / _POLL) + 2  # the clock may be set back while we wait
-    why, noisy = "", frozenset[str]()
-    for _ in range(rounds):
-        look, gateway, now = look_again(since), world.now_gateway(), world.clock()
-        noisy = frozenset(name_of(one) for one in look.incidents if one.status != "resolved" and one.rule in wanted.quiet)
-        blind = sorted(set(wanted.quiet) & set(look.not_checked))
-        if first is None or (first.pid, first.start_time) != (gateway.pid, gateway.start_time):
-            first, settled_at = gateway, now
-        if noisy:
-            why = f"still there: {', '.join(sorted(noisy)[:3])}"
-        elif blind:
-            why = f"{blind[0]} could not be checked: {look.not_checked[blind[0]]}"
-        elif not wanted.alive:
-            why = "" if gateway.alive is False else "the gateway still runs"
-        elif touches and not gateway.alive:
-            why = "no gateway process"
-        elif touches and (look.alive is False or gateway.up is False):
-            why = look.life or "the gateway starts, but does not say that it runs"
-        elif touches and now - settled_at < min(SETTLED, wanted.within / 2):
-            why = "the gateway has only just started"
-        else:
-            why = ""
-        if not why:
-            life = look.life or (f"process {gateway.pid} lives" if gateway.alive else "the gateway is stopped" if not wanted.alive else "")
-            return Outcome(plan.digest, "verify", True, "; ".join(filter(None, ("its rules are quiet", life))), now - since), noisy
-        if now >= since + wanted.within + timedelta(hours=1) or now >= settled_at + wanted.within:
-            break
-        world.sleep(_POLL)
-    return Outcome(plan.digest, "verify", False, f"not better within {spell(wanted.within)}: {why}", world.clock() - since), noisy
 
 
 def undoing(plan: Plan, failed_at: int, alive: bool | None) -> tuple[Step, ...]:

@@ -7,7 +7,6 @@ import os
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,8 @@ from watchdog import running
 from watchdog.limits import Limits
 from watchdog.process import began_at, lock_holder, start_time_of
 from watchdog.running import Runner
-from watchdog.supervisor import UNKNOWN, Supervisor
+from watchdog.supervisor import CONTAINER, UNKNOWN, Supervisor
+from watchdog.values import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,10 @@ class World:
     kept: dict[str, Any] = field(default_factory=dict)  # what one step leaves for a later one; never stored
 
     def now_gateway(self) -> Gateway:
-        return self.look() if self.look is not None else look_at_gateway(self.home)
+        if self.look is not None:
+            return self.look()
+        seen = look_at_gateway(self.home)
+        return look_at_container(self.supervisor.restart, seen, self.run) if self.supervisor.kind == CONTAINER else seen
 
     def wait_for(self, wanted: Callable[[Gateway], bool], within: timedelta, every: float = 0.5) -> Gateway | None:
         """The gateway once it is as wanted; None when it was not within the time."""
@@ -106,6 +109,16 @@ def look_at_gateway(home: Path) -> Gateway:
         return Gateway(None if held else False, argv=recorded, turns=turns)
     up = state.get("gateway_state") == "running" if state.get("pid") == pid and state.get("start_time") in (None, started) else None
     return Gateway(True, pid, started, command_of(pid) or recorded, turns, began_at(started), up)
+
+
+def look_at_container(restart: tuple[str, ...], seen: Gateway, run: Runner) -> Gateway:
+    """The pid in gateway.pid means something only inside; the one who runs the container knows the outer one."""
+    told = run((restart[0], "inspect", "--format", "{{.State.Running}} {{.State.Pid}}", restart[-1]), 10)
+    words = told.output.split()
+    if told.code != 0 or len(words) != 2:
+        return Gateway(None, turns=seen.turns)
+    pid = int(words[1]) if words[1].isdigit() else 0
+    return Gateway(words[0] == "true", pid, (start_time_of(pid) or 0) if pid else 0, (), seen.turns)
 
 
 def command_of(pid: int) -> tuple[str, ...]:

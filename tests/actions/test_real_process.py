@@ -165,7 +165,7 @@ def test_a_gateway_that_dies_at_once_is_told(home):
 
 
 def test_an_approved_restart_of_a_real_process_from_question_to_proof(home, monkeypatch):
-    monkeypatch.setattr("watchdog.remedy.SETTLED", timedelta(0))
+    monkeypatch.setattr("watchdog.verify.SETTLED", timedelta(0))
     seen = started(home)
     world = world_of(home)
     stuck = incident(at=world.clock())
