@@ -211,7 +211,11 @@ def _overflow_chain(patient: Patient) -> None:
     pages = patient.body.overflow[MAIN[patient.kind]]
     if pages:
         (number,) = patient.some(pages)
-        wild = patient.rng.choice([0, number, patient.body.pages + 7, patient.rng.choice(pages), 1])
+        with open(patient.path, "rb") as file:
+            file.seek((number - 1) * patient.body.page_size)
+            (right,) = struct.unpack(">I", file.read(4))
+        wild = patient.rng.choice([one for one in (0, number, patient.body.pages + 7, patient.rng.choice(pages), 1)
+                                   if one != right])
         patient.page(number, struct.pack(">I", wild))
 
 
@@ -274,7 +278,9 @@ FAULTS: dict[str, Callable[[Patient], None]] = {
     "freelist page": lambda p: [p.wreck(n) for n in p.some(p.body.free)] and None,
     "freelist count": lambda p: _header(p, 36, struct.pack(">I", 99999)),
     "FTS page": _fts("_content"),
-    "FTS segment": _fts("_data"),
+    "FTS structure": _fts("_data"),
+    "FTS segment": lambda p: p.sql("UPDATE messages_fts_data SET block = zeroblob(length(block)) WHERE id = (SELECT "
+                                   "max(id) FROM messages_fts_data)") if p.kind == "state" else None,
     "FTS rows missing": lambda p: p.sql("DELETE FROM messages_fts WHERE rowid % 7 = 0") if p.kind == "state" else None,
     "FTS trigger lost": lambda p: p.sql("DROP TRIGGER messages_fts_insert") if p.kind == "state" else None,
 }

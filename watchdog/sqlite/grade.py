@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from watchdog.sqlite.raw import Entry, Header
 from watchdog.sqlite.reference import CORE, Reference, Thing, columns_of, is_virtual
+from watchdog.values import dataclass, field
 
 SHOWN = 4       # names in one sentence; the rest is a number
 

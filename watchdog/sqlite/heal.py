@@ -123,7 +123,7 @@ def _heal(path: str, before: Verdict, backups: Path | None, dry_run: bool, tick:
     case = Case(str(saved / os.path.basename(path)), work, before.kind, reference,
                 good.file if good else "", bool(seen.stale_wal), emptied, good.rows if good else {},
                 _extra(ref, before, seen.schema), tick)
-    chosen, tried = _choose(case, seen.size)
+    chosen, tried, side = _choose(case, seen.size)
     if _only_to_report(before, chosen):
         return HealReport(path, before, before, says=("nothing here can be healed without deleting rows", *tried))
     if dry_run:
@@ -131,13 +131,8 @@ def _heal(path: str, before: Verdict, backups: Path | None, dry_run: bool, tick:
         return HealReport(path, before, before, rung, _rows(chosen), says=(*tried, *(chosen.says if chosen else ()),
                                                                           "dry run: the file is untouched"))
     if chosen is None:
-        return _last_rung(path, before, saved, seen.size, tried)
-    says = [*tried, *chosen.says]
-    if chosen.salvage and os.path.exists(chosen.salvage) and _worth(chosen.salvage):
-        kept = saved / "salvaged.db"
-        shutil.copyfile(chosen.salvage, kept)
-        backup.give(kept, os.stat(path), 0o600)
-        says.append(f"what could not go back into its table is kept in {kept}")
+        return _last_rung(path, before, saved, seen.size, (*tried, *_keep(side, saved, path)))
+    says = [*tried, *chosen.says, *_keep(side, saved, path)]
     manifest = swap.read_manifest(saved)
     if manifest and manifest.healed and not manifest.undone:
         says.append(f"these very bytes were healed before ({manifest.at}): something writes them again; find out what")
@@ -154,16 +149,28 @@ def _heal(path: str, before: Verdict, backups: Path | None, dry_run: bool, tick:
     return HealReport(path, before, after, chosen.rung, tables, str(saved), tuple(says))
 
 
-def _choose(case: Case, size: int) -> tuple[Candidate | None, tuple[str, ...]]:
-    """The first candidate that passed the gate, and why the ones before did not."""
+def _keep(side: str, saved: Path, path: str) -> list[str]:
+    """What has no place in the tables goes to quarantine, beside the original."""
+    if not side or not os.path.exists(side) or not _worth(side):
+        return []
+    kept = saved / "salvaged.db"
+    shutil.copyfile(side, kept)
+    backup.give(kept, os.stat(path), 0o600)
+    return [f"texts and keys of rows that are lost, and what could not go back into its table, are kept in {kept}"]
+
+
+def _choose(case: Case, size: int) -> tuple[Candidate | None, tuple[str, ...], str]:
+    """The first candidate that passed the gate, why the ones before did not, and the side file of the scan."""
     tried: list[str] = []
+    side = ""
     for candidate in climb(case):
         if not size and not candidate.rung.startswith("restored"):
             continue        # SQLite calls an empty file well
+        side = candidate.salvage or side
         if not candidate.refused:
-            return candidate, tuple(tried)
+            return candidate, tuple(tried), side
         tried.append(f"{candidate.rung}: refused at the gate: {candidate.refused[0]}")
-    return None, tuple(tried)
+    return None, tuple(tried), side
 
 
 def _last_rung(path: str, before: Verdict, saved: Path, size: int, tried: tuple[str, ...]) -> HealReport:

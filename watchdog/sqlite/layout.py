@@ -72,11 +72,11 @@ def fit(layout: Layout, values: Sequence[Value]) -> int:
                 return -1
             score += 2
         elif value is None:
-            if column.notnull:
-                return -1
+            if column.notnull or column.pk:
+                return -1           # SQLite allows NULL in a text key, Hermes does not
         elif kind == "text":
-            if isinstance(value, int | float):
-                return -1           # text columns turn numbers into text as they are stored
+            if not isinstance(value, str | Text):
+                return -1           # text columns turn numbers into text as they are stored, and get no blobs
             score += isinstance(value, str)
         elif kind in ("integer", "real", "numeric"):
             if isinstance(value, str | bytes | Text):

@@ -7,7 +7,6 @@ import stat
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from watchdog.sqlite.raw import (
 )
 from watchdog.sqlite.reference import CORE, NAMES, Reference, is_virtual, kind_of, nearest
 from watchdog.sqlite.wal import Wal, read_shm, read_wal
+from watchdog.values import replace
 
 __all__ = ["Verdict", "databases", "look", "observe"]
 
@@ -120,15 +120,21 @@ def _read(seen: Seen, fd: int, path: str, files: ExitStack) -> Seen:
         fresh = read_header(page_one) if page_one else None
     except Bad:
         fresh = None
-    if header and fresh and wal.complete and header.counts_itself and fresh.change < header.change:
-        seen = replace(seen, stale_wal=f"the -wal is older than the file (change {fresh.change} against "
-                       f"{header.change}): whoever opens them together loses what is newer")
+    if header and fresh and wal.complete and header.counts_itself and _older(fresh, header):
+        seen = replace(seen, stale_wal="the -wal is older than the file: whoever opens them together loses what is "
+                       f"newer (change {fresh.change} of {fresh.pages} pages against {header.change} of {header.pages})")
     seen = replace(seen, header=header, header_fault=fault, wal_saves=header is None and fresh is not None)
     trusted = fresh or header
     if trusted is None:
         return seen
     image = Image(fd, trusted.page_size, trusted.reserved, 0, wal_fd, wal.frames)
     return _schema(seen, image, trusted, wal)
+
+
+def _older(fresh: Header, header: Header) -> bool:
+    """Whether page 1 in the WAL is from before the one in the file; a file gets its page 1 from no other place."""
+    mine, theirs = (fresh.change, fresh.cookie, fresh.pages), (header.change, header.cookie, header.pages)
+    return mine < theirs and not header.largest_root      # with auto-vacuum a database may shrink
 
 
 def _schema(seen: Seen, image: Image, header: Header, wal: Wal) -> Seen:

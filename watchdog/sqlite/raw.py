@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from watchdog.values import dataclass
 
 MAGIC = b"SQLite format 3\0"
 INDEX_INTERIOR, TABLE_INTERIOR, INDEX_LEAF, TABLE_LEAF = 2, 5, 10, 13
@@ -28,6 +29,7 @@ class Header:
     pages: int
     free_head: int
     free_count: int
+    cookie: int             # changes with the schema
     largest_root: int
     encoding: int
     user_version: int
@@ -58,12 +60,12 @@ def read_header(data: bytes) -> Header:
         raise Bad(f"the header gives file format {data[18]}/{data[19]}, which does not exist")
     if data[21:24] != b"\x40\x20\x20" or size - data[20] < 480:
         raise Bad("the fixed bytes of the header are wrong")
-    change, pages, free_head, free_count = struct.unpack_from(">4I", data, 24)
+    change, pages, free_head, free_count, cookie = struct.unpack_from(">5I", data, 24)
     largest_root, encoding, user_version = struct.unpack_from(">3I", data, 52)
     application = struct.unpack_from(">I", data, 68)[0]
     if encoding not in (0, 1, 2, 3):
         raise Bad(f"the header gives text encoding {encoding}, which does not exist")
-    return Header(size, data[18], data[20], change, pages, free_head, free_count, largest_root, encoding,
+    return Header(size, data[18], data[20], change, pages, free_head, free_count, cookie, largest_root, encoding,
                   user_version, application, struct.unpack_from(">I", data, 92)[0])
 
 

@@ -6,9 +6,10 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+
+from watchdog.values import dataclass
 
 NAMES = {"state": "state.db", "kanban": "kanban.db", "response_store": "response_store.db"}
 CORE = {"state": ("sessions", "messages"), "kanban": ("tasks", "task_events"),

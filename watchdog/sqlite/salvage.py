@@ -18,6 +18,7 @@ from watchdog.sqlite.reference import Thing, is_virtual, quoted, shadows
 from watchdog.sqlite.texts import compare
 
 NOTHING: Mapping[str, int] = {}
+UNBELIEVABLE = 1_000_000    # rows missing by the gaps in the numbers: such a table is numbered with gaps
 SAMPLE = 200        # rows of an orphan tree that must all fit before it is given to a table
 
 
@@ -40,9 +41,22 @@ class _Work:
         self.inner = shadows(tables)
         self.layouts = {name: layout for name, sql in tables
                         if not is_virtual(sql) and (layout := layout_of(name, sql)) is not None}
+        self._expect_full_text()
         self.trees: dict[str, Tree] = {}
         self.indexes: dict[str, tuple[Tree, str]] = {}
         self.parts: dict[str, list[tuple[Tree, Layout]]] = {name: [] for name in self.layouts}
+
+    def _expect_full_text(self) -> None:
+        """The inner tables of a full-text index whose schema rows are lost: their leaves must not pass for others'."""
+        for name in sorted(self.inner - self.layouts.keys()):
+            part = name.rsplit("_", 1)[1]
+            columns = {"data": "block BLOB NOT NULL", "content": "c0 TEXT", "docsize": "sz BLOB NOT NULL"}.get(part)
+            if columns:
+                sql = f"CREATE TABLE {quoted(name)}(id INTEGER PRIMARY KEY, {columns})"
+                layout = layout_of(name, sql)
+                if layout is not None:
+                    self.layouts[name] = layout
+                    self.entries.append(Entry("table", name, name, 0, sql))
 
     def claim(self) -> None:
         for entry in self.entries:
@@ -94,6 +108,8 @@ class _Work:
                 if not certain:
                     self.says.append(f"the order of the columns of {fitting[0].table} is a guess")
                     tree.name = "guess"
+            elif names and names <= self.inner:
+                self.parts[fitting[0].table].append((tree, fitting[0]))     # full text: to be made anew in any case
             elif names:
                 self.says.append(f"{len(tree.leaves)} leaf pages could be of {' or '.join(sorted(names))}; set aside")
                 tree.name = "aside"
@@ -217,7 +233,7 @@ class _Work:
             there = fresh.db.execute(f"SELECT count(*) FROM {quoted(name)} WHERE _rowid_ > ? AND _rowid_ <= ?",
                                      (low, high)).fetchone()[0]
             count += max(0, high - low - there)
-        return max(count, 1)
+        return count if 0 < count < UNBELIEVABLE else 1
 
     def _full_text(self, fresh: Fresh, name: str) -> bool:
         """A full-text index keeps a copy of each text: salvage it before it is thrown away."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from watchdog.sqlite.raw import SIZES
+from watchdog.values import dataclass, field
 
 WAL_MAGIC = (0x377F0682, 0x377F0683)
 

@@ -1,0 +1,319 @@
+"""The look: every fault gets its grade and its words, and nothing is touched."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sqlite3
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import inject
+import pytest
+
+from watchdog.sqlite.look import databases, look
+from watchdog.sqlite.reference import release
+
+QUICK = {
+    "magic byte": ("broken", "first bytes"),
+    "TLS record, 31 bytes": ("broken", "TLS record"),
+    "first 100 bytes zero": ("broken", "all zeros"),
+    "page 1 zero": ("broken", "all zeros"),
+    "illegal page size": ("broken", "page size of 4660"),
+    "last page missing": ("broken", "cut off"),
+    "cut to 60 %": ("broken", "cut off"),
+    "schema page": ("broken", "schema cannot be read"),
+    "duplicate schema row": ("broken", "twice"),
+    "table root page": ("damaged", "first page is destroyed of messages"),
+    "FTS trigger lost": ("drifted", "trigger messages_fts_insert"),
+}
+DEEP = {
+    "leaf page": "integrity_check finds",
+    "overflow chain": "integrity_check finds",
+    "index page": "",
+    "stale index": "integrity_check finds",
+    "freelist count": "integrity_check finds",
+    "FTS page": "integrity_check finds",
+    "FTS segment": "messages_fts is damaged",
+    "FTS rows missing": "messages_fts has",
+}
+
+
+def tree(folder: Path) -> dict[str, tuple]:
+    return {str(path): (path.stat().st_size, path.stat().st_mtime_ns, path.stat().st_ino)
+            for path in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("fault", QUICK)
+def test_a_quick_look_names_the_fault(patient, fault):
+    grade, words = QUICK[fault]
+    verdict = look(patient("state", fault))
+    assert (verdict.grade, words in verdict.fault) == (grade, True), verdict.fault
+    assert verdict.kind == "state"
+
+
+@pytest.mark.parametrize("fault", DEEP)
+def test_a_deep_look_finds_what_bytes_do_not_show(patient, fault):
+    path = patient("state", fault, seed=2)
+    verdict = look(path, deep=True)
+    assert verdict.grade == "damaged"
+    assert DEEP[fault] in verdict.fault
+    assert verdict.sqlite == sqlite3.sqlite_version
+
+
+@pytest.mark.parametrize("kind", ["state", "kanban", "response_store"])
+@pytest.mark.parametrize("version", ["0.13.0", "0.19.0"])
+def test_what_hermes_makes_is_well_against_its_own_release(tmp_path, kind, version):
+    path = inject.make(tmp_path / "x.db", kind, version, size=20)
+    verdict = look(path, deep=True, reference=release(version))
+    assert (verdict.grade, verdict.kind, verdict.missing) == ("well", kind, ()), verdict.fault
+    assert version in verdict.reference
+
+
+def test_an_old_board_lacks_the_columns_of_a_newer_hermes_and_the_report_says_which(tmp_path):
+    path = inject.make(tmp_path / "kanban.db", "kanban", "0.13.0", size=5)
+    assert look(path).grade == "well"           # nobody says that a newer one is installed
+    verdict = look(path, reference=release("0.19.0"))
+    assert verdict.grade == "drifted"
+    assert ("tasks", "goal_mode", "INTEGER") in verdict.missing
+    assert verdict.reference == "Hermes 0.19.0, known release"
+
+
+def test_a_column_dropped_from_a_new_file_is_missed_without_an_installed_hermes(patient):
+    path = patient("kanban")
+    db = sqlite3.connect(path)
+    db.execute("DROP INDEX idx_tasks_session_id") if db.execute(
+        "SELECT 1 FROM sqlite_schema WHERE name='idx_tasks_session_id'").fetchone() else None
+    db.execute("ALTER TABLE tasks DROP COLUMN block_kind")
+    db.close()
+    assert look(path).missing == (("tasks", "block_kind", "TEXT"),)
+
+
+def test_a_look_leaves_no_trace(patient, tmp_path):
+    for kind in ("state", "kanban"):
+        path = patient(kind)
+        before = tree(tmp_path)
+        for deep in (False, True):
+            assert look(path, deep=deep).grade == "well"
+            assert tree(tmp_path) == before
+
+
+def test_a_look_at_crash_leftovers_sees_the_wal_and_leaves_it_alone(patient, tmp_path):
+    path = patient("kanban")
+    live = sqlite3.connect(path, isolation_level=None)
+    live.execute("CREATE TABLE mine(x)")
+    live.execute("INSERT INTO mine VALUES(1)")
+    crashed = tmp_path / "crashed"
+    crashed.mkdir()
+    for part in ("", "-wal"):
+        (crashed / f"kanban.db{part}").write_bytes(Path(f"{path}{part}").read_bytes())
+    live.close()
+    before = tree(crashed)
+    verdict = look(crashed / "kanban.db", deep=True)
+    assert verdict.grade == "well", verdict.fault
+    assert tree(crashed) == before
+
+
+def test_a_bad_header_with_a_good_page_one_in_the_wal_needs_nothing(patient):
+    path = patient("kanban")
+    live = sqlite3.connect(path, isolation_level=None)
+    live.execute("CREATE TABLE mine(x)")
+    with open(path, "r+b") as file:
+        file.write(b"SQLit\x17")
+    verdict = look(path)
+    live.close()
+    assert verdict.grade == "well"
+    assert "never remove the -wal" in " ".join(verdict.detail)
+
+
+def test_a_wal_of_an_older_generation_is_named(patient):
+    path = patient("kanban")
+    live = sqlite3.connect(path, isolation_level=None)
+    live.execute("CREATE TABLE mine(x)")
+    old = Path(f"{path}-wal").read_bytes()
+    live.execute("CREATE TABLE more(x)")
+    live.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    live.close()
+    Path(f"{path}-wal").write_bytes(old)
+    verdict = look(path)
+    assert verdict.grade == "damaged"
+    assert "older than the file" in verdict.fault
+
+
+def test_a_deleted_wal_is_named_with_its_holder(patient):
+    path = patient("kanban")
+    child = subprocess.Popen([sys.executable, "-c", (
+        "import sqlite3, sys; db = sqlite3.connect(sys.argv[1], isolation_level=None);"
+        "db.execute('CREATE TABLE mine(x)'); print('up', flush=True); sys.stdin.read()"), str(path)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout and child.stdout.readline() == "up\n"
+        assert look(path).grade == "well"
+        os.unlink(f"{path}-wal")
+        verdict = look(path)
+        assert verdict.grade == "damaged"
+        assert verdict.holders == ((child.pid, "python3"),) or verdict.holders[0][0] == child.pid
+        assert f"process {child.pid}" in verdict.fault
+    finally:
+        child.communicate("")
+
+
+def test_looks_beside_a_writer_raise_no_alarm_and_do_not_disturb_it(patient):
+    path = patient("state")
+    child = subprocess.Popen([sys.executable, "-c", (
+        "import sqlite3, sys, time\n"
+        "db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=0.5)\n"
+        "db.execute('PRAGMA wal_autocheckpoint=20')\n"
+        "slowest, count, end = 0, 0, time.monotonic() + 3\n"
+        "print('up', flush=True)\n"
+        "while time.monotonic() < end:\n"
+        "    began = time.monotonic()\n"
+        "    db.execute(\"INSERT INTO state_meta VALUES(hex(randomblob(8)), hex(randomblob(900)))\")\n"
+        "    slowest, count = max(slowest, time.monotonic() - began), count + 1\n"
+        "print(count, slowest)\n"), str(path)], stdout=subprocess.PIPE, text=True)
+    assert child.stdout and child.stdout.readline() == "up\n"
+    grades = set()
+    looks = 0
+    while child.poll() is None and looks < 400:
+        verdict = look(path, deep=looks % 40 == 0)
+        grades.add((verdict.grade, verdict.fault))
+        looks += 1
+    out = child.communicate()[0]
+    assert child.returncode == 0, "a write of the writer failed"
+    assert int(out.split()[0]) > 10
+    assert looks >= 50
+    assert {grade for grade, _ in grades} <= {"well"}, grades
+
+
+def test_a_quick_look_costs_less_than_five_milliseconds(patient):
+    path = patient("state")
+    look(path)
+    best = min(_cpu(path) for _ in range(15))
+    assert best < 0.005
+
+
+def _cpu(path: Path) -> float:
+    before = time.process_time()
+    look(path)
+    return time.process_time() - before
+
+
+def test_a_file_that_was_full_and_is_empty_is_damage(patient):
+    path = patient("state")
+    known = {"rows": {"messages": 100, "sessions": 3}, "at": "yesterday"}
+    db = sqlite3.connect(path)
+    db.executescript("DELETE FROM messages; DELETE FROM sessions; VACUUM;")
+    db.close()
+    assert look(path).grade == "well"
+    for deep in (False, True):
+        verdict = look(path, deep=deep, known=known)
+        assert verdict.grade == "damaged"
+        assert "has no rows; it had" in " ".join([verdict.fault, *verdict.detail])
+    os.truncate(path, 0)
+    assert look(path, known=known).grade == "broken"
+    os.unlink(path)
+    assert "it held 103 rows" in look(path, known=known).fault
+
+
+def make_bad_inputs(folder: Path, good: Path) -> dict[str, Path]:
+    made = {name: folder / name for name in (
+        "zero.db", "directory.db", "dangling.db", "fifo.db", "gzip.db", "age.db", "short.db", "noise.db",
+        "size1.db", "cyclic.db", "quo'te\"s\nand newlines?#%.db", "absent.db")}
+    data = bytearray(good.read_bytes())
+    made["zero.db"].touch()
+    made["directory.db"].mkdir()
+    made["dangling.db"].symlink_to(folder / "nowhere")
+    os.mkfifo(made["fifo.db"])
+    made["gzip.db"].write_bytes(gzip.compress(data))
+    made["age.db"].write_bytes(b"age-encryption.org/v1\n-> X25519 abc" + bytes(5000))
+    made["short.db"].write_bytes(data[:60])
+    made["noise.db"].write_bytes(os.urandom(50_000))
+    made["size1.db"].write_bytes(data[:16] + b"\0\1" + data[18:])
+    root = inject.anatomy(good).roots["messages"]
+    cyclic = bytearray(data)
+    at = (root - 1) * 4096
+    struct.pack_into(">I", cyclic, at + 8, root)
+    made["cyclic.db"].write_bytes(cyclic)
+    made["quo'te\"s\nand newlines?#%.db"].write_bytes(data)
+    return made
+
+
+@pytest.mark.parametrize(("name", "grade", "words"), [
+    ("zero.db", "damaged", "empty (0 bytes)"),
+    ("directory.db", "unknown", "a directory"),
+    ("dangling.db", "unknown", "which does not exist"),
+    ("fifo.db", "unknown", "a FIFO"),
+    ("gzip.db", "broken", "gzip data"),
+    ("age.db", "broken", "age-encrypted"),
+    ("short.db", "broken", "60 bytes"),
+    ("noise.db", "broken", "first bytes"),
+    ("cyclic.db", "damaged", "integrity_check finds"),
+    ("size1.db", "broken", ""),
+    ("quo'te\"s\nand newlines?#%.db", "well", ""),
+    ("absent.db", "unknown", "no such file"),
+])
+def test_bad_input_gets_a_clear_verdict(tmp_path, well, name, grade, words):
+    path = make_bad_inputs(tmp_path, well["state"])[name]
+    verdict = look(path, deep=True)
+    assert (verdict.grade, words in verdict.fault) == (grade, True), verdict.fault
+
+
+def test_a_page_size_of_65536_is_read(tmp_path):
+    path = tmp_path / "kanban.db"
+    db = sqlite3.connect(path)
+    db.executescript("PRAGMA page_size=65536; CREATE TABLE tasks(id TEXT PRIMARY KEY); CREATE TABLE task_events(id);")
+    db.close()
+    assert look(path, deep=True, reference=None).kind == "kanban"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become someone else")
+def test_no_permission_is_unknown_not_broken(patient):
+    path = patient("state")
+    code = ("import os, sys; from watchdog.sqlite.look import look; os.setuid(65534);"
+            "v = look(sys.argv[1], deep=True); print(v.grade, v.fault)")
+    os.chmod(path.parent, 0o755)
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True,
+                          cwd=Path(__file__).parents[2])
+    assert done.stdout.startswith("unknown "), done
+    assert "permission" in done.stdout.lower()
+
+
+def test_a_lock_is_unknown_not_broken(patient):
+    path = patient("kanban")
+    db = sqlite3.connect(path, isolation_level=None)
+    db.execute("PRAGMA journal_mode=DELETE")
+    db.execute("BEGIN EXCLUSIVE")
+    from watchdog.sqlite import deep
+    from watchdog.sqlite.reading import connect
+    real = connect
+    deep.connect = lambda where, mode="mode=ro": real(where, mode, timeout=0.05)
+    try:
+        found = deep.inspect(str(path))
+    finally:
+        deep.connect = real
+        db.close()
+    assert "busy" in found.unknown
+    assert not found.broken
+
+
+def test_nothing_is_looked_at_from_inside_the_gateway(patient, monkeypatch):
+    monkeypatch.setenv("_HERMES_GATEWAY", "1")
+    verdict = look(patient("state"))
+    assert verdict.grade == "unknown"
+    assert "system cron" in verdict.fault
+
+
+def test_databases_of_a_home_include_the_boards(tmp_path, monkeypatch):
+    monkeypatch.delenv("HERMES_KANBAN_DB", raising=False)
+    board = tmp_path / "kanban" / "boards" / "work"
+    board.mkdir(parents=True)
+    for path in (tmp_path / "state.db", board / "kanban.db"):
+        path.touch()
+    assert databases(tmp_path) == [tmp_path / "state.db", board / "kanban.db"]
+    other = tmp_path / "elsewhere.db"
+    other.touch()
+    monkeypatch.setenv("HERMES_KANBAN_DB", str(other))
+    assert other in databases(tmp_path)
