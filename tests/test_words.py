@@ -153,8 +153,8 @@ Gateway watchdog: 待确认：telegram 会话 #7347 已等待回复 26 分钟
 开始于 {local}，已持续 26 分钟。
 • QQ 机器人 7 反复 resume 同一个 session，已断开 5 次（上限 15 分钟内 3 次）
 开始于 {local}，已持续 26 分钟。
-起因：QQ 反复恢复一个失效的 session → 有会话在等回复，但没有任何进展
-打算执行：重启 gateway
+原因：QQ 反复恢复一个失效的 session → 有会话在等回复，但没有任何进展
+建议操作：重启 gateway
     重启 gateway（hermes-gateway.service）：systemctl --user restart hermes-gateway.service
 代价：有 1 轮对话正在进行，最多等 2 分钟，之后会被中断
 box · hermes-watchdog plan 7"""

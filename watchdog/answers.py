@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from watchdog.limits import Limits
+from watchdog.outgoing import alias
 from watchdog.replies import LONG, Heard, Reply
 from watchdog.store import Store
 from watchdog.targets import Channel
@@ -17,6 +18,7 @@ VERBS = {
     "refuse": False, "deny": False, "no": False, "拒绝": False, "不同意": False, "取消": False,
 }  # fmt: skip
 TRIES = 20  # replies weighed per channel and look; a flood is not read to its end
+STRANGERS = 5  # lines in the audit per look, for the same reason
 # Exactly a word and a code. Whoever writes more wants to say more, and that is not for a program to guess.
 _ANSWER = re.compile(r"(?i)(\w{1,12})[ \u3000]{1,3}([A-Z0-9]{8})")
 
@@ -68,7 +70,11 @@ def weigh(store: Store, channel: Channel, heard: Heard, now: datetime, limits: L
             continue
         by = names.get(reply.who, "")
         if not by:
-            strangers += 1  # not even asked whether the code is right: that would lock out those who may answer
+            strangers += 1
+            if said and strangers <= STRANGERS:
+                # Written down and turned away, without a look at the code: a wrong one must not lock out the others.
+                who = reply.who if reply.who.startswith("@") else alias(reply.who)
+                approval.answer(store, said.code, said.yes, who, reply.place, now, allowed=tuple(names.values()))
         elif len(weighed) >= TRIES:
             left += 1
         elif said is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -15,9 +14,11 @@ from watchdog.model import Notice, Plan
 from watchdog.outgoing import fit
 from watchdog.replies import Asked, ChannelError
 from watchdog.store import Store, messages
+from watchdog.store import plans as rows
 from watchdog.store.messages import Place, Question
 from watchdog.targets import Channel, NotifySettings
 from watchdog.text import redact
+from watchdog.values import replace
 
 SHELL = "command line"  # the place of codes that are only good on the host
 ASK_AGAIN = timedelta(hours=4)  # after a question that nobody answered; no answer is a no
@@ -25,6 +26,9 @@ ASK_AGAIN = timedelta(hours=4)  # after a question that nobody answered; no answ
 
 def may_ask(store: Store, plan: Plan, now: datetime) -> bool:
     """Is this a question nobody has been asked, or whose last silence is long enough ago?"""
+    stored = rows.get(store, plan.id) if plan.id else None
+    if stored and stored.state == "pending" and stored.expires_at - now < plan.lasts / 2:
+        return False  # recorded while nobody could be asked (quiet hours); the next record leaves enough time
     for last in messages.questions_about(store, plan.recipes, now - ASK_AGAIN):
         if last.plan.digest == plan.digest and last.closed_at is None:
             return False  # asked, and still open
@@ -35,7 +39,9 @@ def may_ask(store: Store, plan: Plan, now: datetime) -> bool:
 
 def put(store: Store, plan: Plan, notice: Notice, settings: NotifySettings, at: Setting, waits: timedelta) -> tuple[Question, list[str]]:
     """Put a recorded plan to every channel; what could not be asked is a line for the report, never a yes."""
-    question = Question(plan, notice.severity, (), at.now, at.now + plan.lasts)
+    stored = rows.get(store, plan.id)
+    expires = stored.expires_at if stored else at.now + plan.lasts  # the record decides, not the messenger
+    question = Question(plan, notice.severity, (), at.now, expires)
     messages.ask(store, question)  # before anything leaves: a crash must not leave a question nobody knows of
     channels = [channel for channel in settings.replies.channels if not channel.escalation]
     places, notes = _spread(store, question, notice, channels, at, waits)

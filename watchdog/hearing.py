@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -17,6 +16,7 @@ from watchdog.replies import ChannelError
 from watchdog.store import Store, messages
 from watchdog.store.messages import Question
 from watchdog.targets import Channel, NotifySettings
+from watchdog.values import replace
 from watchdog.words import Words, read_words
 
 EVERY = 2.0  # seconds between two looks
@@ -105,7 +105,7 @@ def _tell_all(store: Store, answer: Weighed, channel: Channel, settings: NotifyS
 
 def headed(question: Question, words: Words, text: str) -> str:
     """An end that names the question it belongs to."""
-    return f"{words('prefix')}{words.phrase(fit(question.plan.title, 80))}\n{text}"
+    return f"{words('prefix')}{words.plan(question.plan.recipes, fit(question.plan.title, 80))}\n{text}"
 
 
 def _back(channel: Channel, answer: Weighed, says: str) -> list[str]:

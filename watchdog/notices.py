@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from watchdog.model import SEVERITIES, Hold, Notice, Outcome, Plan
 from watchdog.targets import QuietHours
+from watchdog.values import dataclass, replace
 
 FLAPPING = timedelta(hours=6)  # three times within this is coming and going
 CALM = timedelta(hours=1)  # this long without it, and it is over
@@ -160,8 +160,8 @@ def _news(thing: Thing, told: Mapping[str, Told]) -> str:
         return ""
     if entry is None:
         return "passed"
-    if entry.settled_at:
-        return ""
+    if entry.settled_at or thing.rule == "disarmed":
+        return ""  # a person armed it again, and knows
     # Nobody was told while it lasted (quiet hours): one word that it was there.
     return "healed by itself" if entry.at else "passed"
 

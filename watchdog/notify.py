@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from watchdog.model import SEVERITIES, Notice
 from watchdog.store.messages import TargetState
 from watchdog.targets import NotifySettings, Target
 from watchdog.text import redact
+from watchdog.values import dataclass
 
 FIRST_PAUSE = timedelta(minutes=5)
 LONGEST_PAUSE = timedelta(hours=6)

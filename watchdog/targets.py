@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta
 from typing import Any
 
 from watchdog.errors import WatchdogError
 from watchdog.model import SEVERITIES
 from watchdog.text import harmless
+from watchdog.values import dataclass, field
 from watchdog.yamlfile import Section
 
 LANGUAGES = ("en", "zh")

@@ -9,11 +9,11 @@ Two functions for the pipeline. Both cost next to nothing when there is nothing 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from watchdog.model import Notice, Outcome, Plan, Report, Rule
+from watchdog.values import replace
 
 if TYPE_CHECKING:
     from watchdog.answers import Weighed
@@ -41,11 +41,11 @@ def tell(
 ) -> tuple[tuple[Notice, ...], tuple[str, ...]]:
     """Choose, ask, send and record; the notices that were sent, and lines for the report about what did not work."""
     if not settings.targets and not settings.replies.channels:
-        _record_questions(report, store, now)
         return (), ()
     from watchdog.store import messages
 
     daily = _daily_due(store, settings, now)
+    disarmed = disarmed or messages.disarmed(store)
     if not (report.changes or report.plans or report.outcomes or report.blind or disarmed or daily or messages.owing(store)):
         return (), ()
     return _tell(report, store, settings, now, rules, disarmed, daily, settings.replies.wait if waits is None else waits)
@@ -198,8 +198,10 @@ def _cases(
     for digest in dict.fromkeys(outcome.plan_digest for outcome in report.outcomes):
         if digest and digest not in ended and not _lapsed(store, digest):  # carried out without a question: the settings allow it
             outcomes = tuple(outcome for outcome in report.outcomes if outcome.plan_digest == digest)
-            cases.append(Case(plans.get(digest) or Plan("", (), (), (), (), digest), outcomes=outcomes))
+            plan = plans.get(digest) or Plan("", (), (), (), (), digest)
             ended.add(digest)
+            if not (plan.id and messages.told_outcome(store, plan.id, now)):
+                cases.append(Case(plan, outcomes=outcomes))
     for question in messages.open_questions(store):
         stored = standing(store, question)
         if question.reminded_at or now < question.half_at or not stored or stored.state != "pending":
@@ -213,15 +215,6 @@ def _cases(
             wanted = plan.approval == "ask" and plan.hold is None and bool(plan.steps)
             cases.append(Case(plan, ask=wanted and may_ask(store, plan, now)))
     return cases
-
-
-def _record_questions(report: Report, store: Store, now: datetime) -> None:
-    """Without a place to ask, the question waits in the record, where `hermes-watchdog plans` shows it."""
-    for plan in report.plans:
-        if plan.approval == "ask" and plan.hold is None and plan.steps:
-            from watchdog import approval
-
-            approval.ask(store, plan, now)
 
 
 def _lapsed(store: Store, digest: str) -> bool:

@@ -73,7 +73,7 @@ def add_arguments(commands: Any) -> None:
     unsilence = command("unsilence", "hear of it again", UNSILENCE, run_unsilence)
     unsilence.add_argument("id", metavar="ID", type=int, help="number of the silence")
     maintenance = command("maintenance", "planned work: tell, ask and do nothing for a while", MAINTENANCE, run_maintenance)
-    maintenance.add_argument("state", nargs="?", choices=("on", "off"), help="without it: say whether it is on")
+    maintenance.add_argument("switch", metavar="on|off", nargs="?", choices=("on", "off"), help="without it: say whether it is on")
     _for(maintenance, required=False)
     maintenance.add_argument("--because", metavar="WORDS", default="planned work", help="for whoever wonders")
 
@@ -99,7 +99,11 @@ def run_notify(args: argparse.Namespace) -> int:
         return _show(args, targets, channels)
     at = Setting(ctx.now, settings.host or host_name(), read_words(settings.language))
     sent = notify.send({target: [notify.letter(0, test_message(at))] for target in targets})
-    lines = [(f"target {one.target}", one.ok, one.says, one.took.total_seconds()) for one in sent]
+    order = [target.name for target in targets]
+    lines = [
+        (f"target {one.target}", one.ok, one.says, one.took.total_seconds())
+        for one in sorted(sent, key=lambda one: order.index(one.target))
+    ]
     lines += [(name, not says, says, 0.0) for name, says in _try_channels(ctx)] if not args.tag else []
     if args.json:
         print_json({"sent": [{"to": name, "ok": ok, "says": says, "took": took} for name, ok, says, took in lines]})
@@ -167,13 +171,13 @@ def run_maintenance(args: argparse.Namespace) -> int:
     from watchdog.store import messages
 
     ctx = context(args)
-    if args.state == "on":
+    if args.switch == "on":
         if args.span is None:
             complain("for how long? say: hermes-watchdog maintenance on --for 2h")
             return CONFIG
         with ctx.store() as store:
             now_on = messages.silence(store, "*", ctx.now + args.span, exact(args.because, 200), user_name(), ctx.now)
-    elif args.state == "off":
+    elif args.switch == "off":
         with ctx.store() as store:
             before = messages.maintenance(store, ctx.now)
             now_on = None

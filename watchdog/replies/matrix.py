@@ -23,7 +23,9 @@ def places(channel: Channel) -> tuple[str, ...]:
 
 
 def start(channel: Channel, now: datetime) -> str:
-    return str(_sync(channel, "", 0.0, limit=1).get("next_batch", ""))[:2000]
+    room = _room(channel)
+    _call(channel, "POST", f"join/{quote(room, safe='')}", {})  # first, so that what was said before is not news
+    return str(_sync(channel, "", 0.0, limit=1, room=room).get("next_batch", ""))[:2000]
 
 
 def ask(channel: Channel, place: str, asked: Asked) -> str:

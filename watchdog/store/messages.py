@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from watchdog.history import Disarmed
 from watchdog.model import SEVERITIES as SEVERITIES
 from watchdog.model import Notice, Plan
 from watchdog.notices import FLAPPING, Memory, Silence, Thing, Told
 from watchdog.store import Store
+from watchdog.values import dataclass
 
 KEPT = timedelta(days=30)
 
@@ -129,6 +130,18 @@ def day(store: Store, now: datetime) -> tuple[int, int, int]:
     ended = store.db.execute("SELECT count(*) FROM told WHERE over_at > ?", since).fetchone()[0]
     done = store.db.execute("SELECT count(*) FROM notices WHERE reason = 'healed by us' AND at > ?", since).fetchone()[0]
     return began, ended, done
+
+
+def told_outcome(store: Store, plan: int, since: datetime) -> bool:
+    """Was the outcome of this plan told since?"""
+    query = "SELECT 1 FROM notices WHERE plan = ? AND reason IN ('healed by us', 'not healed') AND at >= ? LIMIT 1"
+    return store.db.execute(query, (plan, _text(since))).fetchone() is not None
+
+
+def disarmed(store: Store) -> Disarmed | None:
+    """Since when and why the watchdog may not act; asked here so that a quiet check need not load the plans."""
+    row = store.db.execute("SELECT armed, at, by, why FROM arming ORDER BY id DESC LIMIT 1").fetchone()
+    return None if row is None or row["armed"] else Disarmed(_time(row["at"]), row["by"], row["why"])
 
 
 def last_notice(store: Store, reason: str) -> datetime | None:
