@@ -6,7 +6,6 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,6 +16,7 @@ from watchdog.store import Store
 from watchdog.store import plans as rows
 from watchdog.store.plans import Stored, text_of
 from watchdog.text import clock, harmless, spell
+from watchdog.values import dataclass
 
 COMMAND_LINE = "command line"  # the way that is always there: who may write the store may answer
 ALPHABET = "ABCDEFGHJKMNPQRSTUVWXYZ23456789"  # nothing that looks like something else

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from watchdog.model import Incident
+from watchdog.values import dataclass
 
 HELPS, USELESS, REPAIR = "helps", "useless", "repair first"
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime
 
 from watchdog.model import SEVERITIES, Change, Finding, Incident
+from watchdog.values import replace
 
 
 def fold(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 
+from watchdog.values import dataclass
 from watchdog.yamlfile import Section
 
 HOUR = timedelta(hours=1)

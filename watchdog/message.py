@@ -5,12 +5,12 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from watchdog.model import Notice, Outcome, Plan
 from watchdog.notices import Choice, Thing, notice_of
 from watchdog.outgoing import exact, fit
+from watchdog.values import dataclass, field
 from watchdog.words import Words
 
 TITLE = 90  # characters; a lock screen shows about as many

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +16,7 @@ from watchdog.causes import HELPS, Case, make_case
 from watchdog.history import History
 from watchdog.model import Hold, Incident, Plan, Recipe, Step, Verify
 from watchdog.text import spell
+from watchdog.values import dataclass, replace
 from watchdog.world import World
 
 STOP, START, RESTART = (Step("gateway", GatewayArgs(do)) for do in ("stop", "start", "restart"))

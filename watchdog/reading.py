@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from watchdog.model import Event, Line
 from watchdog.sources.gate import Gate
 from watchdog.sources.localtime import SLACK
 from watchdog.sources.logfile import LogFile
+from watchdog.values import dataclass, field
 
 NO_COLUMN = "no such column"  # what SQLite says; the reason to compare a schema with what Hermes wants
 LOGS = ("gateway.log", "agent.log", "errors.log")

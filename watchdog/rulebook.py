@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from string import Formatter
@@ -13,6 +12,7 @@ from watchdog.detect import KINDS
 from watchdog.errors import ConfigError, Problem
 from watchdog.model import EVERY_CHECK, SEVERITIES, Condition, Recipe, Rule
 from watchdog.text import harmless
+from watchdog.values import dataclass, field, replace
 from watchdog.yamlfile import Section, _near, read_documents
 
 _ID = re.compile(r"[a-z][a-z0-9-]{1,60}")

@@ -7,8 +7,9 @@ import shutil
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from watchdog.values import dataclass
 
 KEPT = 16_000  # bytes of the beginning and as many of the end; a person reads no more
 NOT_THERE, TOO_LONG = 127, 124  # as the shell and timeout(1) say it

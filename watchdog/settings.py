@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import tzinfo
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from watchdog.errors import ConfigError, Problem
 from watchdog.limits import Limits, read_limits
 from watchdog.rulebook import read_file
 from watchdog.targets import NotifySettings, read_notify
+from watchdog.values import dataclass, field
 
 NAME = "settings.yaml"
 

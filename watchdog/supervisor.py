@@ -6,9 +6,10 @@ Everything here decides from measured facts and touches nothing; surroundings.py
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import PurePath
+
+from watchdog.values import dataclass, replace
 
 SYSTEM, USER, CONTAINER, LAUNCHD, PROCESS, UNKNOWN = "systemd", "systemd user", "container", "launchd", "process", "unknown"
 _UNIT = re.compile(r"[A-Za-z0-9:_.@-]{1,200}\.service")

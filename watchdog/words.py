@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from watchdog.text import spell
+from watchdog.values import dataclass
 
 FOLDER = Path(__file__).with_name("messages")
 _SPELLED = re.compile(r"(\d+) (day|hour|minute|second)s?\b")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from watchdog.actions.common import check_holes, database, failed, ok
 from watchdog.errors import WatchdogError
 from watchdog.model import Outcome
 from watchdog.text import harmless
+from watchdog.values import dataclass
 from watchdog.world import World
 from watchdog.yamlfile import Section
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import PurePath
 
@@ -11,6 +10,7 @@ from watchdog.actions.common import failed, ok, written
 from watchdog.model import Outcome
 from watchdog.running import NOT_THERE, TOO_LONG
 from watchdog.text import harmless, redact, spell
+from watchdog.values import dataclass
 from watchdog.world import World
 from watchdog.yamlfile import Section
 

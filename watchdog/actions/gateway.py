@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 
 from watchdog.actions import bare
@@ -10,6 +9,7 @@ from watchdog.actions.common import failed, ok, written
 from watchdog.model import Outcome
 from watchdog.supervisor import PROCESS
 from watchdog.text import spell
+from watchdog.values import dataclass
 from watchdog.world import Gateway, World
 from watchdog.yamlfile import Section
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from watchdog.actions.common import check_holes, database, failed, ok
 from watchdog.errors import WatchdogError
 from watchdog.model import Outcome
+from watchdog.values import dataclass
 from watchdog.world import World
 from watchdog.yamlfile import Section
 

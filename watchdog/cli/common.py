@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from watchdog.errors import WatchdogError
 from watchdog.terminal import colours, paint
+from watchdog.values import dataclass
 
 if TYPE_CHECKING:
     from watchdog.reading import Sources

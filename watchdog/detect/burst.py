@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from watchdog.detect.common import Captures, key_of, longest, names_of, need_names, read_levels, read_lines
 from watchdog.detect.series import Series
 from watchdog.model import Event, Line, Span
 from watchdog.text import ago, spell
+from watchdog.values import dataclass
 from watchdog.yamlfile import Section
 
 KIND = "burst"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from watchdog.detect.common import Captures, key_of, longest, names_of, need_names, read_lines
 from watchdog.model import Event, Line, Span
 from watchdog.text import ago, spell
+from watchdog.values import dataclass, field
 from watchdog.yamlfile import Section
 
 KIND = "gap"

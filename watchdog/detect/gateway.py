@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from watchdog.detect.common import Captures
 from watchdog.model import Event, Line, Span
 from watchdog.pattern import Pattern
 from watchdog.text import ago
+from watchdog.values import dataclass
 from watchdog.yamlfile import Section
 
 KIND = "gateway"

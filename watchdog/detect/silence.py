@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from watchdog.detect.common import SOURCES, Captures, key_of, longest, names_of, need_names, read_lines
 from watchdog.model import Event, Line, Span
 from watchdog.text import ago, harmless, spell
+from watchdog.values import dataclass
 from watchdog.yamlfile import Section
 
 KIND = "silence"

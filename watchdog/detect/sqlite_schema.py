@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from watchdog.detect.common import Captures, keep, need_names, read_lines
 from watchdog.detect.sqlite_health import read_databases
 from watchdog.model import Event, Line, Span
 from watchdog.text import ago, harmless
+from watchdog.values import dataclass
 from watchdog.yamlfile import Section
 
 KIND = "sqlite_schema"

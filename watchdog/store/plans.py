@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,6 +19,7 @@ from watchdog.history import Action, Disarmed, History, Refusal
 from watchdog.model import Outcome, Plan, Verify
 from watchdog.store import Store
 from watchdog.text import redact
+from watchdog.values import dataclass, replace
 
 OPEN = ("pending", "approved")
 UNFINISHED = ("claimed", "interrupted")
