@@ -94,6 +94,7 @@ class Machine:
             "lab",
             "root",
             10**12,
+            tuple(self.starts[-5:]),
             self.run,
             self.clock,
             self.sleep,

@@ -42,7 +42,6 @@ class Timeline:
         machine, store = self.machine, self.store
         machine.wrong = [replace(one, last_seen_at=machine.now) for one in machine.wrong]
         world = machine.world()
-        rows.note_starts(store, machine.starts[-5:])
         proposed = propose(machine.wrong, machine.recipes, store, world, machine.now, machine.not_checked)
         before = rows.history(store, machine.now).disarmed
         self.plans = ask(proposed, store, world, machine.wrong, machine.recipes, machine.now)
@@ -211,7 +210,7 @@ def test_restarts_made_by_others_use_up_the_budget_too(story):
 
 def test_the_process_that_runs_now_counts_as_a_start_even_if_no_check_saw_it(story, tmp_path):
     world = story.machine.world()
-    world = replace(world, gateway=replace(world.gateway, started_at=START - timedelta(minutes=1)))
+    world = replace(world, starts=(START - timedelta(minutes=1),))
     assert known(story.store, world, START).starts == (START - timedelta(minutes=1),)
     (plan,) = propose([STUCK], story.machine.recipes, story.store, world, START)
     assert "it gets 5 minutes to settle" in plan.hold.reason

@@ -43,12 +43,10 @@ def propose(
 
 
 def known(store: Store | None, world: World, now: datetime, not_checked: Iterable[str] = ()) -> History:
-    """The history, with the start of the process that runs now: it may have been started by anyone."""
+    """The history, with every start of the gateway that can be seen now: it may have been started by anyone."""
     told = rows.history(store, now, maintenance_until(store, now), not_checked)
-    started = world.gateway.started_at
-    if started is not None and not any(abs(started - at) < timedelta(seconds=10) for at in told.starts):
-        told = replace(told, starts=tuple(sorted((*told.starts, started))))
-    return told
+    new = [at for at in world.starts if not any(abs(at - other) < timedelta(seconds=10) for other in told.starts)]
+    return replace(told, starts=tuple(sorted((*told.starts, *new)))) if new else told
 
 
 def maintenance_until(store: Store | None, now: datetime) -> datetime | None:
@@ -62,8 +60,7 @@ def ask(
     plans: Sequence[Plan], store: Store, world: World, incidents: Sequence[Incident], recipes: Mapping[str, Recipe], now: datetime
 ) -> tuple[Plan, ...]:
     """Store what may be asked (and only that), withdraw what is no longer needed, disarm when cures do not last."""
-    if world.gateway.started_at is not None:
-        rows.note_starts(store, (world.gateway.started_at,))
+    rows.note_starts(store, world.starts)
     if why := must_disarm(incidents, recipes, rows.history(store, now), now):
         approval.disarm(store, why, now)
         told = Hold(f"disarmed: {why}; after a look: hermes-watchdog arm")

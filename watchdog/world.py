@@ -7,7 +7,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ class World:
     host: str = ""
     user: str = ""
     free: int | None = None  # bytes left where the home lives
+    starts: tuple[datetime, ...] = ()  # of the gateway in the last day, by anyone: its process, and what its log says
     run: Runner = running.run
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     sleep: Callable[[float], None] = time.sleep
@@ -70,24 +71,37 @@ class World:
         return None
 
 
-def measure_world(home: Path, state: Path, limits: Limits | None = None, unit: str = "", run: Runner = running.run) -> World:
-    """The real thing. Asks systemd, docker and sudo what they would do, and does nothing."""
+def measure_world(
+    home: Path, state: Path, limits: Limits | None = None, unit: str = "", run: Runner = running.run, zone: tzinfo | None = None
+) -> World:
+    """The real thing. Asks systemd, docker and sudo what they would do, and does nothing. `zone` is that of the logs."""
     from watchdog.surroundings import find_supervisor, inside_gateway
 
     gateway = look_at_gateway(home)
     pid = gateway.pid if gateway.alive else 0
     supervisor = find_supervisor(home, pid, gateway.argv, run, "" if unit == "auto" else unit, inside_gateway(pid))
+    starts = {*starts_in_log(home, zone, datetime.now(UTC)), *((gateway.started_at,) if gateway.started_at else ())}
     return World(
-        home,
-        state,
-        supervisor,
-        gateway,
-        limits or Limits(),
-        socket.gethostname(),
-        _user(),
-        free_bytes(home),
-        run,
+        home, state, supervisor, gateway, limits or Limits(), socket.gethostname(), _user(), free_bytes(home), tuple(sorted(starts)), run
     )
+
+
+def starts_in_log(home: Path, zone: tzinfo | None, now: datetime) -> tuple[datetime, ...]:
+    """When the gateway said that it starts, in the last day. Log text only ever holds us back here."""
+    from watchdog.model import Line
+    from watchdog.pattern import Pattern
+    from watchdog.sources.gate import Gate
+    from watchdog.sources.logfile import LogFile
+
+    line, since = Line("gateway.log", Pattern("Starting Hermes Gateway")), now - timedelta(days=1)
+    log = LogFile(home / "logs" / "gateway.log", zone)
+    try:
+        log.open(since)
+        return tuple(event.at for event in log.events(Gate([line]), since, now) if line.pattern.match(event.text) is not None)[-500:]
+    except OSError:
+        return ()
+    finally:
+        log.close()
 
 
 def look_at_gateway(home: Path) -> Gateway:

@@ -11,7 +11,7 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -171,7 +171,7 @@ def test_an_approved_restart_of_a_real_process_from_question_to_proof(home, monk
     stuck = incident(at=world.clock())
     machine = Machine(home, wrong=[stuck], cured_by=lambda _: look_at_gateway(home).pid not in (0, seen.pid))
     with Store.open(home.parent / "state" / "watchdog.db") as store:
-        known = replace(world, gateway=replace(world.gateway, started_at=None))  # its grace period would hold the plan
+        known = replace(world, starts=())  # its grace period would hold the plan
         plan = ask(
             propose(machine.wrong, machine.recipes, store, known, world.clock()),
             store,
@@ -192,7 +192,7 @@ def test_when_the_process_changed_since_the_question_nothing_is_done(home):
     world = world_of(home)
     machine = Machine(home, wrong=[incident(at=world.clock())])
     with Store.open(home.parent / "state" / "watchdog.db") as store:
-        known = replace(world, gateway=replace(world.gateway, started_at=None))
+        known = replace(world, starts=())
         plan = ask(
             propose(machine.wrong, machine.recipes, store, known, world.clock()),
             store,
@@ -205,8 +205,19 @@ def test_when_the_process_changed_since_the_question_nothing_is_done(home):
         assert gateway.run(gateway.Args("restart"), world).ok  # somebody else was quicker
         before = look_at_gateway(home)
         fresh = world_of(home)
-        outcome = carry_out(plan.id, store, replace(fresh, gateway=replace(fresh.gateway, started_at=None)), machine.look_again)[-1]
+        outcome = carry_out(plan.id, store, replace(fresh, starts=()), machine.look_again)[-1]
     assert "the situation changed" in outcome.says and look_at_gateway(home).pid == before.pid
+
+
+def test_starts_by_anyone_are_seen_in_the_process_and_in_the_log(home):
+    seen = started(home)
+    (home / "logs").mkdir()
+    stamp = datetime.now().replace(microsecond=0) - timedelta(hours=3)
+    (home / "logs" / "gateway.log").write_text(
+        f"{stamp:%Y-%m-%d %H:%M:%S},000 INFO gateway.run: Starting Hermes Gateway...\n"
+        f"{stamp:%Y-%m-%d %H:%M:%S},500 INFO gateway.run: inbound message: platform=telegram user=x chat=1 msg='Starting Hermes Gateway'\n"
+    )
+    assert measure_world(home, home.parent / "state", run=no_tools).starts == (stamp.astimezone(), seen.started_at)
 
 
 def test_inside_the_gateway_the_watchdog_says_so(monkeypatch):

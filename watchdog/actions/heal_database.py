@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from watchdog.actions.common import check_holes, database, failed, ok
 from watchdog.errors import WatchdogError
 from watchdog.model import Outcome
 from watchdog.text import harmless
+from watchdog.values import dataclass
 from watchdog.world import World
 from watchdog.yamlfile import Section
 
@@ -63,8 +63,9 @@ def run(args: Args, world: World) -> Outcome:
     # Rows that nobody can read any more are lost whether we act or not; a database that opens again is what was asked for.
     well = report.after.grade in ("well", "drifted") or report.rung == heal.SET_ASIDE
     lost = f"{report.lost} rows are LOST; " if report.lost else ""
-    says, more = _told(report.says)
-    return (ok if well else failed)(name, f"{lost}{report.rung or 'nothing done'}: {says or report.after.fault}", more)
+    kept = f"; what was there is kept in {report.quarantine}" if report.quarantine else ""
+    fault = "" if well else f": {report.after.fault}"
+    return (ok if well else failed)(name, f"{lost}{report.rung or 'nothing was done'}{fault}{kept}", _told(report.says)[1])
 
 
 def _told(says: Sequence[str]) -> tuple[str, str]:
