@@ -81,7 +81,7 @@ def chart(past: Past) -> str:
         bars = [_bar(past, one.start, one.end, "blind", f"{one.what}: {one.why}") for one in dark]
         for told in mine:
             one = told.incident
-            says = f"{one.severity}: {redact(harmless(one.says, 200))}"
+            says = f"{one.severity}: {harmless(one.says, 200)}"
             bars.append(_bar(past, one.opened_at, one.resolved_at or past.end, one.severity, says))
         rows.append(_row(rule, f"{len(mine)}×", bars))
     marks = [one for one in past.actions if one.state in ("done", "failed")]
@@ -90,7 +90,10 @@ def chart(past: Past) -> str:
     for source in sorted({one.what for one in past.unseen if one.what != "everything"}):
         mine_ = [one for one in past.unseen if one.what == source]
         rows.append(_row(f"{source} not seen", "", [_bar(past, one.start, one.end, "blind", one.why) for one in mine_]))
-    rows.append("<div class=axis>" + "".join(f"<span>{_safe(at)}</span>" for at in _axis(past)) + "</div>\n</div>")
+    rows.append("<div class=axis>" + "".join(f"<span>{_safe(at)}</span>" for at in _axis(past)) + "</div>")
+    rows.append(
+        "<p class=soft>Grey: no check was made, or it could not see. Green and red marks: actions that helped, or did not.</p>\n</div>"
+    )
     return "\n".join(rows)
 
 
@@ -132,7 +135,7 @@ def incidents(told: Sequence[Told]) -> str:
     if not told:
         return ""
     cards = ["<h2>Incidents</h2>"]
-    for each in sorted(told, key=lambda one: one.incident.opened_at, reverse=True):
+    for each in sorted(told, key=lambda one: (one.healed == OPEN, one.incident.opened_at), reverse=True):
         one = each.incident
         end = {
             OPEN: "<span class=open>still open</span>",
@@ -140,14 +143,12 @@ def incidents(told: Sequence[Told]) -> str:
             ITSELF: f"over by itself after {_safe(spell(each.lasted or timedelta(0)))}",
         }[each.healed]
         noticed = f" · noticed after {_safe(spell(each.to_notice))}" if each.to_notice is not None else ""
-        evidence = "".join(
-            f"<li><code>{_safe(event.where)}</code> {_safe(redact(harmless(event.text, 200)))}</li>" for event in one.evidence[-3:]
-        )
+        evidence = "".join(f"<li><code>{_safe(event.where)}</code> {_safe(harmless(event.text, 200))}</li>" for event in one.evidence[-3:])
         advice = f"<p>{_safe(one.advice)}</p>" if one.advice else ""
         cards.append(
             f"<details class=card><summary><span class='chip {_safe(one.severity)}'>{_safe(one.severity)}</span>"
             f"<b>{_safe(one.title or one.rule)}</b>"
-            f"<p>{_safe(redact(one.says))}</p><p class=soft>{_safe(clock(one.opened_at))} · {end}{noticed}</p></summary>"
+            f"<p>{_safe(one.says)}</p><p class=soft>{_safe(clock(one.opened_at))} · {end}{noticed}</p></summary>"
             f"<p class=soft><code>{_safe(one.rule)} {_safe(one.key)}</code></p>{advice}<ul class=soft>{evidence}</ul></details>"
         )
     return "\n".join(cards)
@@ -175,7 +176,7 @@ def not_seen(past: Past) -> str:
 
 
 def _safe(text: str) -> str:
-    return escape(harmless(str(text), 2000), quote=True)
+    return escape(redact(harmless(str(text), 2000)), quote=True)
 
 
 def _short(span: timedelta | None) -> str:

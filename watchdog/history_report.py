@@ -227,7 +227,7 @@ def as_markdown(past: Past) -> str:
             one = told.incident
             lasted = spell(told.lasted) if told.lasted is not None else "still open"
             noticed = spell(told.to_notice) if told.to_notice is not None else "?"
-            says = f"**{one.rule}** {_cell(one.key)}: {_cell(redact(one.says))}"
+            says = f"**{one.rule}** {_cell(one.key)}: {_cell(one.says)}"
             lines.append(f"| {' | '.join((one.severity, says, clock(one.opened_at), lasted, noticed, told.healed))} |")
     if past.actions:
         lines += ["", "## Actions", ""]
@@ -239,7 +239,8 @@ def as_markdown(past: Past) -> str:
 
 
 def _cell(text: str) -> str:
-    """Text from elsewhere, fit for a table: nothing of it becomes markup."""
+    """Text from elsewhere, fit for a table: nothing of it becomes markup, and no secret stays in it."""
+    text = redact(harmless(text, 2000))
     for sign in "\\`*_[]<>|#~":
         text = text.replace(sign, f"\\{sign}")
-    return text.replace("\n", " ")
+    return text
