@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from conftest import NOW, SAMPLES, dated, saved
+from homes import NOW, SAMPLES, dated, saved
 
 from watchdog.pipeline import check, look, record, replay, span_of
 from watchdog.store import Store

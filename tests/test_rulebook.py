@@ -110,7 +110,7 @@ def test_ten_thousand_mutated_rule_files_give_a_message_and_never_a_crash():
 
 
 def test_a_catastrophic_pattern_costs_a_message_and_not_a_hung_check(tmp_path, home):
-    from conftest import NOW, saved
+    from homes import NOW, saved
 
     from watchdog.pipeline import look
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import SAMPLES
+from homes import SAMPLES
 
 from watchdog.samples import Case, find_cases, run_case
 

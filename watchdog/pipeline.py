@@ -6,19 +6,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from watchdog.evaluate import Evaluation, evaluate, lines_by_source
 from watchdog.incidents import fold
-from watchdog.model import Finding, Incident, Report, Rule
+from watchdog.model import Finding, Incident, Outcome, Report, Rule
 from watchdog.reading import LOGS, Reading, Sources, read_all
 from watchdog.rulebook import LONGEST_LOOK_BACK, Rulebook
 from watchdog.sources.logfile import LogFile, placed
 from watchdog.store import Store
 from watchdog.store.incidents import all_incidents, finish_check, known_incidents, last_check, save_changes
+from watchdog.values import dataclass, replace
 
 if TYPE_CHECKING:
     from watchdog.settings import Settings
@@ -102,6 +102,14 @@ def act(
     plans = ask(plans, store, world, wrong, book.recipes, now)
     outcomes = carry_out_approved(store, world, looking(book, sources, store, world))
     return replace(report, plans=plans, outcomes=(*report.outcomes, *outcomes))
+
+
+def tell_outcomes(outcomes: Sequence[Outcome], book: Rulebook, sources: Sources, store: Store, settings: Settings, now: datetime) -> None:
+    """After a plan was carried out from the command line: look again, remember, and tell everyone who was asked."""
+    from watchdog.telling import tell
+
+    report = record(check(book, sources, store, now, book.rules), store, book.rules)
+    tell(replace(report, outcomes=tuple(outcomes)), store, settings.notify, now, rules=book.rules)
 
 
 def _unit(settings: Settings) -> str:

@@ -181,6 +181,7 @@ def _act(args: argparse.Namespace, ctx: Context, store: Store, plan_id: int, goi
     """Carry it out here and now; what is cut off by Ctrl-C is told as what it is."""
     from watchdog.acting import looking
     from watchdog.interrupted import find_interrupted, resume
+    from watchdog.pipeline import tell_outcomes
     from watchdog.remedy import carry_out
 
     world = _world(ctx)
@@ -189,6 +190,7 @@ def _act(args: argparse.Namespace, ctx: Context, store: Store, plan_id: int, goi
         outcomes = resume(plan_id, store, world, look_again, _user()) if going_on else carry_out(plan_id, store, world, look_again)
     except KeyboardInterrupt:
         outcomes = find_interrupted(store, world)
+    tell_outcomes(outcomes, ctx.book, ctx.sources(), store, ctx.settings, world.clock())
     return _tell(args, outcomes, plan_id)
 
 
