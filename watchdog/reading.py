@@ -25,6 +25,7 @@ class Sources:
     home: Path
     zone: tzinfo | None = None  # of the log's local times; None: this machine's
     unit: str = "auto"
+    state: Path | None = None  # the watchdog's own folder, with the backups that tell what a database once held
     stated: str = ""  # a replay says what the gateway's process was; '': look at the machine
     plain: bool = False  # no gate: every record is parsed and shown to every pattern (the reference engine)
 
@@ -99,7 +100,7 @@ def _read(
         from watchdog.sources.database import observe
 
         try:
-            yield from observe(sources.home, now, complained, live=not sources.stated)
+            yield from observe(sources.home, now, complained, live=not sources.stated, state=sources.state)
         except OSError as error:
             reading.blind["databases"] = _why(error, sources.home)
 

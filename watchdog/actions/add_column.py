@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from watchdog.actions.common import check_holes, database, failed, ok
+from watchdog.backups import folder
 from watchdog.errors import WatchdogError
 from watchdog.model import Outcome
 from watchdog.text import harmless
@@ -40,7 +41,7 @@ def run(args: Args, world: World) -> Outcome:
         from watchdog.sqlite.heal import migrate
         from watchdog.sqlite.reference import installed, releases
 
-        report = migrate(path, reference=installed(world.home) or releases()[-1], backups=world.state / "backups")
+        report = migrate(path, reference=installed(world.home) or releases()[-1], backups=folder(world.state, path))
     except WatchdogError as error:
         return failed(name, str(error))
     except OSError as error:

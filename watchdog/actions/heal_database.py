@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from watchdog.actions.common import check_holes, database, failed, ok
+from watchdog.backups import folder
 from watchdog.errors import WatchdogError
 from watchdog.model import Outcome
 from watchdog.text import harmless
@@ -55,7 +56,7 @@ def run(args: Args, world: World) -> Outcome:
         if args.undo:
             undone = heal.undo(path)
             return (ok if undone.ok else failed)(name, *_told(undone.says))
-        report = heal.heal(path, backups=world.state / "backups")
+        report = heal.heal(path, backups=folder(world.state, path))
     except WatchdogError as error:
         return failed(name, str(error))
     except OSError as error:

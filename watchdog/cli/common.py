@@ -104,7 +104,7 @@ class Context:
     def sources(self, stated: str = "") -> Sources:
         from watchdog.reading import Sources
 
-        return Sources(self.home, zone=self.settings.zone, unit=self.settings.unit, stated=stated)
+        return Sources(self.home, zone=self.settings.zone, unit=self.settings.unit, state=self.state, stated=stated)
 
 
 def user_home() -> Path:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from watchdog.model import Event
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from watchdog.sqlite.reference import Reference
 
 
-def observe(home: Path, now: datetime, complained: bool = False, live: bool = True) -> list[Event]:
+def observe(home: Path, now: datetime, complained: bool = False, live: bool = True, state: Path | None = None) -> list[Event]:
     """A quick look at every database, which touches nothing. When Hermes complains, also against what it may want."""
     from watchdog.sqlite.look import databases, look
 
@@ -24,7 +25,7 @@ def observe(home: Path, now: datetime, complained: bool = False, live: bool = Tr
     reference = _wanted(home, live) if complained else None
     events = []
     for path in paths:
-        verdict = look(path)
+        verdict = look(path, known=_once_more(path, state) if state is not None else None)
         wanted = look(path, reference=reference).missing if reference is not None else ()
         name = _name(path, home).replace(".before.db", ".db")
         # An empty file is what a fresh install has for a moment; whether it once was full only a backup can tell.
@@ -44,6 +45,22 @@ def observe(home: Path, now: datetime, complained: bool = False, live: bool = Tr
         text = f"{name}: {facts['grade']}{': ' + verdict.fault if verdict.fault else ''}"
         events.append(Event(now, "databases", text, name, facts={key: value for key, value in facts.items() if value}))
     return events
+
+
+def _once_more(path: Path, state: Path) -> Mapping[str, Any] | None:
+    """What the last good backup held, when it was much more than what is there now."""
+    from watchdog.backups import folder
+
+    try:
+        size = path.stat().st_size
+        newest = max((entry.name, entry.stat().st_size) for entry in os.scandir(folder(state, path)) if entry.name.endswith(".db"))
+    except (OSError, ValueError):
+        return None
+    if size * 2 > newest[1]:
+        return None
+    from watchdog.sqlite.backup import known
+
+    return known(path, folder(state, path))
 
 
 def _listed(missing: Sequence[tuple[str, str, str]]) -> str:
