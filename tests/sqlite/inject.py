@@ -16,8 +16,7 @@ from watchdog.sqlite.opening import open_damaged
 from watchdog.sqlite.pages import Tree
 from watchdog.sqlite.reference import is_virtual, release, shadows
 
-WORDS = ("the gateway restarted after a timeout and the agent read the file again 日本語 テスト über straße "
-         "kanban task done approve tool result error none json list of messages").split()
+WORDS = ["the", "gateway", "restarted", "after", "a", "timeout", "and", "the", "agent", "read", "the", "file", "again", "日本語", "テスト", "über", "straße", "kanban", "task", "done", "approve", "tool", "result", "error", "none", "json", "list", "of", "messages"]
 
 
 def text(rng: random.Random, most: int) -> str:
@@ -106,18 +105,31 @@ def _responses(db: sqlite3.Connection, rng: random.Random, size: int) -> None:
 
 def rows(path: str | os.PathLike) -> dict[str, dict[int, tuple]]:
     """Every row of the user's tables, by rowid, as SQLite reads it."""
-    assert not os.path.exists(f"{path}-wal"), "checkpoint it first"
-    db = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
-    db.text_factory = bytes
+    db = _reader(path)
     try:
         tables = {name.decode(): sql.decode() for name, sql in db.execute(
             "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND sql IS NOT NULL")}
         inner = shadows(tables.items())
         return {name: {row[0]: row[1:] for row in db.execute(f'SELECT _rowid_, * FROM "{name}"')}
-                for name, sql in tables.items()
-                if name not in inner and not is_virtual(sql) and not name.startswith("sqlite_")}
+                for name, sql in tables.items() if name not in inner and not is_virtual(sql)
+                and not name.startswith("sqlite_") and "WITHOUT ROWID" not in sql}
     finally:
         db.close()
+
+
+def rows_of(path: str | os.PathLike, table: str) -> list[tuple]:
+    db = _reader(path)
+    try:
+        return db.execute(f'SELECT *, typeof(b), typeof(c) FROM "{table}"').fetchall()
+    finally:
+        db.close()
+
+
+def _reader(path: str | os.PathLike) -> sqlite3.Connection:
+    assert not os.path.exists(f"{path}-wal"), "checkpoint it first"
+    db = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
+    db.text_factory = bytes
+    return db
 
 
 @dataclass

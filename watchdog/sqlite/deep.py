@@ -153,8 +153,18 @@ def _as_owner(path: str) -> None:
     if os.geteuid() == 0:
         status = os.stat(path)
         os.setgroups([])
-        os.setgid(status.st_gid)
-        os.setuid(status.st_uid)
+        os.setegid(status.st_gid)
+        os.seteuid(status.st_uid)
+        try:
+            os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+            reachable = True
+        except PermissionError:
+            reachable = False           # a folder that its owner may not enter: look as root after all
+        os.seteuid(0)
+        os.setegid(0)
+        if reachable:
+            os.setgid(status.st_gid)
+            os.setuid(status.st_uid)
 
 
 def main() -> None:
