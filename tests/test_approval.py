@@ -165,7 +165,7 @@ def test_5_when_the_fault_is_gone_the_approval_lapses(store, machine):
 def test_5_when_someone_restarted_meanwhile_the_approval_lapses(store, machine):
     plan = asked(store, machine)
     yes(store, new_code(store, plan.id, "ntfy/ann", START))
-    rows.note_starts(store, [START + MINUTE])
+    machine.starts = [START + MINUTE]
     machine.now = START + 2 * MINUTE
     outcome = carry_out(plan.id, store, machine.world(), machine.look_again)[-1]
     assert "it must wait: the gateway was started" in outcome.says and machine.ran == []

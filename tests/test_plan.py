@@ -127,6 +127,10 @@ HELD = {
     "cooldown": (History(actions=(done(ago=30 * MINUTE),)), "pause of 1 hour"),
     "per day": (History(actions=(done(ago=3 * HOUR), done(ago=8 * HOUR, number=2))), "2 times in 24 hours (limit 2)"),
     "all per day": (History(actions=tuple(done(f"r{n}", "x", 2 * HOUR, number=n) for n in range(6))), "acted 6 times in 24 hours"),
+    "all per hour": (
+        History(actions=tuple(replace(done(f"r{n}", "x", 20 * MINUTE, number=n), restarted=False) for n in range(3))),
+        "the watchdog acted 3 times in the last hour (limit 3)",
+    ),
     "per hour": (History(starts=tuple(START - n * 10 * MINUTE for n in (1, 2, 3))), "started 3 times in the last hour, by anyone"),
     "grace": (History(starts=(START - 2 * MINUTE,)), "it gets 5 minutes to settle"),
 }

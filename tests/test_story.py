@@ -238,6 +238,11 @@ def test_a_clock_that_jumps_back_a_year_opens_no_budget(story):
         machine.now += timedelta(minutes=15)
         story.check()
     assert len(machine.ran) == 1 and "the clock went back" in story.hold
+    approval.arm(story.store, "ann", machine.now)  # a person who sees that the clock is right now
+    machine.starts.clear()
+    machine.now += timedelta(hours=3)
+    story.check()
+    assert len(machine.ran) == 2
 
 
 def test_in_maintenance_the_watchdog_looks_and_does_nothing(story):

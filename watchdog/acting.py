@@ -9,12 +9,12 @@ outcomes = carry_out_approved(store, world, looking(book, sources, store, world)
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from watchdog import approval
 from watchdog.budget import must_disarm
-from watchdog.history import History
+from watchdog.history import History, with_starts
 from watchdog.interrupted import find_interrupted
 from watchdog.model import Hold, Incident, Outcome, Plan, Recipe
 from watchdog.plan import make_plans
@@ -44,9 +44,7 @@ def propose(
 
 def known(store: Store | None, world: World, now: datetime, not_checked: Iterable[str] = ()) -> History:
     """The history, with every start of the gateway that can be seen now: it may have been started by anyone."""
-    told = rows.history(store, now, maintenance_until(store, now), not_checked)
-    new = [at for at in world.starts if not any(abs(at - other) < timedelta(seconds=10) for other in told.starts)]
-    return replace(told, starts=tuple(sorted((*told.starts, *new)))) if new else told
+    return with_starts(rows.history(store, now, maintenance_until(store, now), not_checked), world.starts)
 
 
 def maintenance_until(store: Store | None, now: datetime) -> datetime | None:

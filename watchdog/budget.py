@@ -5,11 +5,11 @@ Rows are counted, also those that lie in the future: a clock that was set back g
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from watchdog.causes import Case
-from watchdog.history import History
+from watchdog.history import Action, History
 from watchdog.limits import Limits
 from watchdog.model import Hold, Incident, Plan, Recipe
 from watchdog.text import clock, spell
@@ -68,31 +68,29 @@ def _too_often(plan: Plan, recipes: Sequence[Recipe], case: Case, history: Histo
         mine = [action for action in history.actions if action.recipe == recipe.id]
         if mine:
             last = max(action.at for action in mine)
-            again = max(_times([action.at for action in mine if action.key == key], WEEK, now) for key in {one.key for one in mine})
+            keys = {key for name, key, _ in plan.parts if name == recipe.id}
+            again = max((_times([one.at for one in mine if one.key == key], WEEK, now) for key in keys), default=1)
             until = last + pause(recipe.cooldown, again, limits)
             if until > now:
-                found.append(
-                    Hold(f"{recipe.id} was carried out at {clock(last)}{_future(last, now)}; pause of {spell(until - last)}", until)
-                )
-        today = sorted({action.plan: action.at for action in mine if action.at > now - DAY}.values())
-        if len(today) >= recipe.max_per_day:
-            found.append(
-                Hold(
-                    f"{recipe.id} was carried out {len(today)} times in 24 hours (limit {recipe.max_per_day})",
-                    today[-recipe.max_per_day] + DAY,
-                )
-            )
-    done = sorted({action.plan: action.at for action in history.actions if action.at > now - DAY}.values())
-    if len(done) >= limits.per_day:
-        found.append(
-            Hold(
-                f"the watchdog acted {len(done)} times in 24 hours (limit {limits.per_day})",
-                done[-limits.per_day] + DAY if limits.per_day else None,
-            )
-        )
+                told = f"{recipe.id} was carried out at {clock(last)}{_future(last, now)}; pause of {spell(until - last)}"
+                found.append(Hold(told, until))
+        found += _full(_plans(mine, DAY, now), recipe.max_per_day, DAY, f"{recipe.id} was carried out", "in 24 hours")
+    found += _full(_plans(history.actions, DAY, now), limits.per_day, DAY, "the watchdog acted", "in 24 hours")
+    found += _full(_plans(history.actions, HOUR, now), limits.per_hour, HOUR, "the watchdog acted", "in the last hour")
     if plan.restarts:
         found += _restarts(case, history, limits, now)
     return found
+
+
+def _plans(actions: Iterable[Action], window: timedelta, now: datetime) -> list[datetime]:
+    """When plans were carried out: a plan with three recipes is one action."""
+    return sorted({action.plan: action.at for action in actions if action.at > now - window}.values())
+
+
+def _full(moments: Sequence[datetime], limit: int, window: timedelta, what: str, when: str) -> list[Hold]:
+    if len(moments) < limit:
+        return []
+    return [Hold(f"{what} {len(moments)} times {when} (limit {limit})", moments[-limit] + window if limit else None)]
 
 
 def _restarts(case: Case, history: History, limits: Limits, now: datetime) -> list[Hold]:
@@ -110,14 +108,7 @@ def _restarts(case: Case, history: History, limits: Limits, now: datetime) -> li
             )
         )
     hour = [at for at in every if at > now - HOUR]
-    if len(hour) >= limits.per_hour:
-        found.append(
-            Hold(
-                f"the gateway was started {len(hour)} times in the last hour, by anyone (limit {limits.per_hour})",
-                hour[-limits.per_hour] + HOUR if limits.per_hour else None,
-            )
-        )
-    return found
+    return found + _full(hour, limits.per_hour, HOUR, "the gateway was started", "in the last hour, by anyone")
 
 
 def pause(cooldown: timedelta, times: int, limits: Limits) -> timedelta:
@@ -164,4 +155,4 @@ def _times(moments: Sequence[datetime], window: timedelta, now: datetime) -> int
 
 
 def _future(at: datetime, now: datetime) -> str:
-    return " (the clock went back since)" if at > now else ""
+    return " (the clock went back since; hermes-watchdog arm sets that right)" if at > now else ""

@@ -50,3 +50,9 @@ class History:
     unfinished: tuple[int, ...] = ()  # plans that were begun and not finished
     maintenance_until: datetime | None = None  # planned work: look, tell, do nothing
     not_checked: frozenset[str] = frozenset()  # rules that could not be evaluated: blind is not quiet
+
+
+def with_starts(history: History, starts: Iterable[datetime]) -> History:
+    """The same, knowing of further starts; one that was seen twice (by its process and by its log) is one."""
+    new = [at for at in starts if not any(abs(at - other) < timedelta(seconds=10) for other in history.starts)]
+    return replace(history, starts=tuple(sorted((*history.starts, *new)))) if new else history

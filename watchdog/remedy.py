@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 from watchdog.actions import KINDS
 from watchdog.approval import disarm
+from watchdog.history import with_starts
 from watchdog.lock import no_hurry
 from watchdog.model import Outcome, Plan, Step
 from watchdog.plan import START, STOP, digest_of, make_plans, name_of
@@ -129,7 +130,7 @@ def _still_right(plan: Plan, store: Store, world: World, look_again: LookAgain) 
         blind = sorted({key.split(" ")[0] for key in wanted} & set(look.not_checked))
         why = f"{blind[0]} could not be checked: {look.not_checked[blind[0]]}" if blind else "no longer needed: the fault is gone"
         _lapse(stored, store, now, why)
-    known = rows.history(store, now, look.maintenance_until, look.not_checked, besides=plan.id)
+    known = with_starts(rows.history(store, now, look.maintenance_until, look.not_checked, besides=plan.id), world.starts)
     fresh = make_plans(look.incidents, look.recipes, known, world, now)
     same = next((one for one in fresh if one.digest == plan.digest), None)
     if same is None:

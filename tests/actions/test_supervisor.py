@@ -301,3 +301,15 @@ def test_permission_is_asked_for_without_doing_anything(tmp_path, monkeypatch):
     answers["sudo"] = Ran(127, "")
     answers["pkcheck"] = Ran(1, "")
     assert "sudo is not installed; run the watchdog as root" in find_supervisor(tmp_path, 0, (), run).why_not
+
+
+@pytest.mark.parametrize(("told", "alive"), [("true 4194301", True), ("false 0", False), ("", None), ("no such object", None)])
+def test_whether_a_container_runs_is_asked_of_the_one_who_runs_it(told, alive):
+    from watchdog.running import Ran
+    from watchdog.world import Gateway, look_at_container
+
+    asked = []
+    seen = look_at_container(
+        ("docker", "restart", "--time", "40", ID), Gateway(turns=1), lambda argv, timeout, env=None: (asked.append(argv), Ran(0, told))[1]
+    )
+    assert seen.alive is alive and seen.turns == 1 and asked[0][:2] == ("docker", "inspect") and asked[0][-1] == ID

@@ -209,13 +209,19 @@ def history(
         return History(maintenance_until=maintenance_until, not_checked=frozenset(not_checked))
     since = text_of(now - timedelta(days=31))
     armed = store.db.execute("SELECT * FROM arming ORDER BY id DESC LIMIT 1").fetchone()
-    last_armed = store.db.execute("SELECT seen FROM arming WHERE armed = 1 ORDER BY id DESC LIMIT 1").fetchone()
+    last_armed = store.db.execute("SELECT seen, at FROM arming WHERE armed = 1 ORDER BY id DESC LIMIT 1").fetchone()
     seen = last_armed["seen"] if last_armed else 0
+
+    def done_at(row: Any) -> datetime:
+        # What was done before a person armed it was not done after: so a clock that was wrong for a while can be put right.
+        at = datetime.fromisoformat(row["at"])
+        return min(at, datetime.fromisoformat(last_armed["at"])) if row["id"] <= seen else at
+
     actions = tuple(
         Action(
             row["recipe"],
             row["key"],
-            datetime.fromisoformat(row["at"]),
+            done_at(row),
             bool(row["restarted"]),
             "ok" if row["forgotten"] and row["state"] == "failed" else row["state"],
             row["plan"],
@@ -240,13 +246,15 @@ def history(
 
 
 def set_armed(store: Store, armed: bool, by: str, why: str, now: datetime) -> bool:
-    """True when this changed something."""
+    """True when it was the other way round before. Arming also forgets starts that a wrong clock put into the future."""
     row = store.db.execute("SELECT armed FROM arming ORDER BY id DESC LIMIT 1").fetchone()
-    if bool(row["armed"] if row else 1) == armed:
-        return False
-    seen = store.db.execute("SELECT coalesce(max(id), 0) FROM actions").fetchone()[0]
-    store.db.execute("INSERT INTO arming (armed, by, why, at, seen) VALUES (?,?,?,?,?)", (int(armed), by, why, text_of(now), seen))
-    return True
+    changed = bool(row["armed"] if row else 1) != armed
+    if armed:
+        store.db.execute("DELETE FROM starts WHERE at > ?", (text_of(now),))
+    if changed or armed:
+        seen = store.db.execute("SELECT coalesce(max(id), 0) FROM actions").fetchone()[0]
+        store.db.execute("INSERT INTO arming (armed, by, why, at, seen) VALUES (?,?,?,?,?)", (int(armed), by, why, text_of(now), seen))
+    return changed
 
 
 def forget_failures(store: Store) -> None:
