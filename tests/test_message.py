@@ -157,6 +157,8 @@ PIECES = st.sampled_from(
 @settings(max_examples=200, deadline=None)
 @given(st.lists(PIECES | st.text(max_size=12), max_size=8).map("".join))
 @example("[a](b)")
+@example("@*bold*")
+@example("http:*//evil.example")
 @example("h" * 5000)
 def test_no_text_keeps_a_link_a_mention_or_markup(text: str):
     safe = fit(text)
@@ -197,6 +199,7 @@ def test_a_log_line_in_a_message_adds_no_line_of_its_own():
         ("call +49 170 1234567 now", "call [phone] now"),
         ("-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----", "[secret]"),
         ("tokens=1200 in 3.2s", "tokens=1200 in 3.2s"),
+        ("hermes ALL=(root) NOPASSWD: /usr/bin/systemctl", "hermes ALL=(root) NOPASSWD: /usr/bin/systemctl"),
         ("2026-05-19 10:41:00 gateway.log.1:1042", "2026-05-19 10:41:00 gateway.log.1:1042"),
     ],
 )
@@ -222,3 +225,17 @@ def test_the_same_chat_has_the_same_alias_and_another_has_another():
 def test_a_command_stays_letter_for_letter():
     command = "env HERMES_HOME=/home/a_b/.hermes systemctl --user restart 'hermes-gateway@x.service' # *?"
     assert exact(command) == command
+
+
+PIECES_TO_REPEAT = ["a-", "a.", "x", "token-", "+1 ", "1", "http://", "a@", "-----BEGIN PRIVATE KEY-----", "chat ", "é.", "[", "_", ":"]
+
+
+@pytest.mark.parametrize("piece", PIECES_TO_REPEAT)
+def test_hostile_text_costs_no_time(piece: str):
+    import time
+
+    began = time.perf_counter()
+    redact(piece * 50_000)
+    fit(piece * 50_000, 600)
+    veil(piece * 2_000)
+    assert time.perf_counter() - began < 5

@@ -13,6 +13,7 @@ from watchdog.actions import KINDS
 from watchdog.message import Setting, compose
 from watchdog.model import Hold, Outcome
 from watchdog.notices import Case, Choice, Thing
+from watchdog.outgoing import fit
 from watchdog.rulebook import load
 from watchdog.words import read_words, template
 
@@ -100,7 +101,9 @@ def test_the_commands_in_a_step_are_never_translated():
 
 def setting(language: str) -> Setting:
     says = {rule.id: rule.say for rule in BOOK.rules}
-    return Setting(NOW, "box", read_words(language), says=says, titles={rule.title: rule.id for rule in BOOK.rules})
+    titles = {rule.title: rule.id for rule in BOOK.rules}
+    advices = {fit(rule.advice, 600): rule.id for rule in BOOK.rules}
+    return Setting(NOW, "box", read_words(language), says=says, titles=titles, advices=advices)
 
 
 def of(one, **more) -> Thing:
@@ -181,3 +184,21 @@ def test_a_hold_of_a_plan_is_said_with_its_time():
     held = plan(incident(), hold=Hold("maintenance", NOW + 30 * MINUTE))
     notice = compose(Choice("first seen", (of(incident()),), "high", Case(held)), setting("zh"))
     assert f"{(NOW + 30 * MINUTE).astimezone():%H:%M} 之前不执行：正在维护" in notice.body
+
+
+@pytest.mark.parametrize("rule", [rule for rule in BOOK.rules if rule.advice], ids=lambda rule: rule.id)
+def test_advice_is_given_in_chinese_also_when_the_planner_repeats_it(rule):
+    one = incident(rule=rule.id, advice=rule.advice)
+    alone = compose(Choice("first seen", (of(one, advice=rule.advice),), "high"), setting("zh"))
+    planned = compose(Choice("first seen", (of(one),), "high", Case(plan(one, advice=(rule.advice,)))), setting("zh"))
+    for notice in (alone, planned):
+        assert f"建议：{ZH.rules[rule.id]['advice']}" in notice.body
+
+
+def test_the_line_for_sudoers_is_letter_for_letter():
+    line = "hermes ALL=(root) NOPASSWD: /usr/bin/systemctl restart hermes-gateway.service, /usr/bin/systemctl stop a\\:x.service"
+    why = "hermes may not manage system unit hermes-gateway.service: polkit refuses"
+    held = plan(incident(), hold=Hold(f"{why}; add this line with visudo: {line}"))
+    body = compose(Choice("first seen", (of(incident()),), "high", Case(held)), setting("zh")).body
+    assert f"请用 visudo 加入这一行：\n    {line}\n" in body
+    assert "暂不执行：hermes 无权管理 系统服务 hermes-gateway.service：polkit refuses\n" in body

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from watchdog.model import Notice, Outcome, Plan
-from watchdog.notices import Choice, Thing, notice_of
+from watchdog.notices import Choice, Thing, notice_of, worst
 from watchdog.outgoing import exact, fit
 from watchdog.values import dataclass, field
 from watchdog.words import Words
@@ -30,6 +30,7 @@ class Setting:
     per_hour: int = 6
     says: Mapping[str, str] = field(default_factory=dict)  # rule id -> its English template
     titles: Mapping[str, str] = field(default_factory=dict)  # English title of a rule -> its id
+    advices: Mapping[str, str] = field(default_factory=dict)  # English advice of a rule -> its id
 
 
 def compose(choice: Choice, at: Setting) -> Notice:
@@ -222,10 +223,12 @@ def _did(recipe: str, plan: Plan, words: Words) -> str:
 
 
 def _lead(choice: Choice) -> Thing | None:
-    """The cause, when a plan names it; the gravest otherwise."""
+    """What the title is about: the gravest, and of those the one nearest to the cause."""
     if choice.case:
         names = {thing.name: thing for thing in choice.things}
-        return next((names[name] for name in choice.case.plan.incidents if name in names), None)
+        ordered = [names[name] for name in choice.case.plan.incidents if name in names]
+        gravest = worst(thing.severity for thing in ordered)
+        return next((thing for thing in ordered if thing.severity == gravest), None)
     return choice.things[0] if choice.things else None
 
 
@@ -248,9 +251,9 @@ def _short(text: str) -> str:
 def _things(choice: Choice, at: Setting) -> list[str]:
     words, now = at.words, at.now
     things = list(choice.things)
-    if (lead := _lead(choice)) in things and lead:
-        things.remove(lead)
-        things.insert(0, lead)
+    if choice.case:  # the cause first
+        order = choice.case.plan.incidents
+        things.sort(key=lambda thing: order.index(thing.name) if thing.name in order else len(order))
     lines: list[str] = []
     many = len(things) > 1
     for thing in things[:SHOWN]:
@@ -261,7 +264,7 @@ def _things(choice: Choice, at: Setting) -> list[str]:
         else:
             lines.append(words("line.since", at=words.at(thing.since, now), span=words.span(now - thing.since)))
         if thing.advice and not thing.over_at and not (choice.case and choice.case.plan.words):
-            lines.append(words("line.advice", advice=words.phrase(words.advice(thing.rule, fit(thing.advice, 600)))))
+            lines.append(words("line.advice", advice=_advice(thing.advice, at)))
     if len(things) > SHOWN:
         lines.append(words("line.more", count=len(things) - SHOWN))
     if at.quote_logs and not all(thing.over_at for thing in things):
@@ -273,20 +276,30 @@ def _things(choice: Choice, at: Setting) -> list[str]:
 def _plan(plan: Plan, at: Setting) -> list[str]:
     words = at.words
     lines = [words("line.cause", chain=_chain(plan.chain, at))] if " → " in plan.chain or "; also" in plan.chain else []
-    lines += [words("line.advice", advice=words.phrase(fit(text, 600))) for text in plan.advice]
+    lines += [words("line.advice", advice=_advice(text, at)) for text in plan.advice]
     if plan.words:
         lines.append(words("line.proposed", title=_titled(plan, words)))
-        lines += [CODE + exact(line) for step in plan.words for line in words.phrase(step).split("\n")]
+        known = [step for step in plan.words if not step.rstrip().endswith(":")]  # nobody knows how: the hold says why
+        lines += [CODE + exact(line) for step in known for line in words.phrase(step).split("\n")]
     if plan.costs:
         lines.append(words("line.cost", costs=words.phrase(fit(plan.costs))))
     lines += [words("line.warning", warning=words.phrase(fit(text))) for text in plan.warnings]
     if plan.hold:
-        why = words.phrase(fit(plan.hold.reason))
+        reason, _, sudoers = plan.hold.reason.partition("; add this line with visudo: ")
+        why = words.phrase(fit(reason))
         if plan.hold.until:
             lines.append(words("line.waits_until", at=words.at(plan.hold.until, at.now), why=why))
         else:
             lines.append(words("line.waits", why=why))
+        if sudoers:
+            lines += [words("line.sudoers"), CODE + exact(sudoers)]
     return lines
+
+
+def _advice(text: str, at: Setting) -> str:
+    """A rule's advice, found by its English words, or a reason of the planner."""
+    safe = fit(text, 600)
+    return at.words.phrase(at.words.advice(at.advices.get(safe, ""), safe))
 
 
 def _outcome(choice: Choice, at: Setting) -> list[str]:

@@ -46,16 +46,17 @@ def veil(text: str) -> str:
 def fit(text: str, limit: int = LINE) -> str:
     """A sentence that may hold log text, made safe for any chat program: no link, mention, markup or secret in it."""
     text = redact(harmless(text, limit * 2))
+    # Markup first: without it, what it kept apart may turn out to be a link or a mention.
+    text = re.sub(r"[`*|\\]|~~+", "", text)
+    text = re.sub(r"(?<!\w)_+|_+(?!\w)", "", text)  # session_id keeps its own
     text = _LINK.sub("[link]", text)
     text = veil(text)
     text = _DOMAIN.sub(lambda found: "[link]" if found[1] else found[0].replace(".", "[.]"), text)
     text = _MENTION.sub("(at)", text)
-    text = re.sub(r"[`*|\\]|~~+", "", text)
-    text = re.sub(r"(?<!\w)_+|_+(?!\w)", "", text)  # session_id keeps its own
     text = text.translate({ord("<"): "‹", ord(">"): "›", ord("["): "(", ord("]"): ")"})
     text = re.sub(r"\((link|secret|e-mail|phone|\.)\)", r"[\1]", text)
-    text = re.sub(r"^\s*(?:#+|[-+]|\d+\.)\s+", "", text)
     text = re.sub(r"\](?=[(\[:])", "] ", text)  # our own brackets must not become half of a Markdown link
+    text = re.sub(r"^\s*(?:#+|[-+]|\d+\.)\s+", "", text)
     return harmless(redact(text), limit).strip()
 
 

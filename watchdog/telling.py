@@ -82,13 +82,15 @@ def _tell(
     from watchdog.message import Setting, compose
     from watchdog.message import daily as daily_notice
     from watchdog.notices import Restraint, choose_notices
+    from watchdog.outgoing import fit
     from watchdog.store import messages
     from watchdog.words import read_words
 
     says = {rule.id: rule.say for rule in rules} | {"target": TARGET_SAYS}
     titles = {rule.title: rule.id for rule in rules}
+    advices = {fit(rule.advice, 600): rule.id for rule in rules if rule.advice}
     words = read_words(settings.language)
-    at = Setting(now, settings.host or host_name(), words, settings.quote_logs, settings.per_hour, says, titles)
+    at = Setting(now, settings.host or host_name(), words, settings.quote_logs, settings.per_hour, says, titles, advices)
     approval.expire(store, now)
     done, notes = close_questions(store, report.outcomes, settings, at)
     memory = messages.memory(store, now)
