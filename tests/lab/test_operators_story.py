@@ -81,13 +81,13 @@ def old_board(it: SimpleNamespace, version: str) -> str:
 @both
 def test_a_broken_database_and_an_old_board_under_a_crash_loop_are_one_case(lab, version):
     it = lab(version, settings=person.SETTINGS, config=KANBAN)
-    column = old_board(it, version)
     state, board = it.gateway.home / "state.db", it.gateway.home / "kanban.db"
     # This unit looks at its database before it starts, so a broken one is a start that fails.
     look = (f"{it.gateway.python} -c \"import sqlite3; sqlite3.connect('file:{state}?mode=ro', uri=True)"
             ".execute('select count(*) from messages')\"")
     it.gateway.install(extra=f"[Service]\nEnvironment=PYTHONPATH={it.machine.folder}/order\n"
                              f"ExecStartPre=/bin/sh -c '[ ! -e {state} ] || exec \"$0\" \"$@\"' {look}\n")
+    column = old_board(it, version)         # after the installer, which would bring it up to date
     it.gateway.start()
     for number in range(5):
         it.gateway.answers(f"Question {number}: what is it?", chat=42 + number % 2)

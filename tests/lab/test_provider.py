@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from . import parts, person
+from . import person
 
 
-@pytest.mark.parametrize("dialect", ("openai", "anthropic"))
-@pytest.mark.parametrize("version", parts.VERSIONS)
+@pytest.mark.parametrize(("version", "dialect"), [("0.13.0", "anthropic"), ("0.13.0", "openai"), ("0.19.0", "openai")])
 def test_refused_content_and_broken_tls_are_told_and_no_restart_is_proposed(lab, version, dialect):
     it = lab(version, settings=person.SETTINGS, dialect=dialect)
     it.gateway.start()
     it.gateway.answers("hello")
-    for number, (fault, rule) in enumerate((("sensitive", "content-filter-burst"), ("tls", "tls-burst"))):
-        it.world.do("llm", "calm")
-        it.world.do("llm", "behave", match="", do=fault)
-        for chat in (51, 52):
-            it.gateway.tell(f"please {fault}", chat=chat + 10 * number)
-            it.gateway.wait_for(f"response ready: platform=telegram chat={chat + 10 * number}")
+    it.world.do("llm", "behave", match="please sensitive", do="sensitive")
+    it.world.do("llm", "behave", match="please tls", do="tls")
+    faults = {"sensitive": (51, "content-filter-burst"), "tls": (52, "tls-burst")}
+    for fault, (chat, _) in faults.items():
+        it.gateway.tell(f"please {fault}", chat=chat)
+    for chat, rule in faults.values():
+        it.gateway.wait_for(f"response ready: platform=telegram chat={chat}")
         found = it.watchdog.until_found(rule)
         assert found["recipe"] in (None, "")
         assert "restart" in found["advice"]
@@ -35,12 +35,13 @@ def test_refused_content_and_broken_tls_are_told_and_no_restart_is_proposed(lab,
     it.gateway.answers("and now?")
 
 
-@pytest.mark.parametrize("fault", ("overloaded", "quota", "bad-key"))
-def test_a_failing_provider_is_told_and_no_restart_is_proposed(lab, fault):
+def test_a_failing_provider_is_told_and_no_restart_is_proposed(lab):
     it = lab("0.19.0", settings=person.SETTINGS)
     it.gateway.start()
-    it.world.do("llm", "behave", match="", do=fault)
-    it.gateway.tell("hello")
-    it.gateway.wait_for("response ready: platform=telegram chat=42")
+    for chat, fault in enumerate(("overloaded", "quota", "bad-key"), 61):
+        it.world.do("llm", "behave", match=f"please {fault}", do=fault)
+        it.gateway.tell(f"please {fault}", chat=chat)
+    for chat in (61, 62, 63):
+        it.gateway.wait_for(f"response ready: platform=telegram chat={chat}")
     it.watchdog.until_found("provider-errors")
     assert it.watchdog.json("check", "--dry-run")["plans"] == []

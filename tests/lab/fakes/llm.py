@@ -21,6 +21,7 @@ class Llm:
         self.behaviours: list[dict] = []
         self.requests: list[dict] = []
         self.hanging = 0
+        self.released = 0
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -36,6 +37,10 @@ class Llm:
 
     def calm(self) -> None:
         self.behaviours.clear()
+
+    def release(self) -> None:
+        """Cut the connections that hang."""
+        self.released += 1
 
     # requests
 
@@ -122,8 +127,9 @@ class Llm:
         match how["do"]:
             case "hang":                    # a 200 with headers, then never a chunk
                 self.hanging += 1
+                since = self.released
                 try:
-                    while request.transport and not request.transport.is_closing():
+                    while request.transport and not request.transport.is_closing() and since == self.released:
                         await asyncio.sleep(0.2)
                 finally:
                     self.hanging -= 1
@@ -132,6 +138,7 @@ class Llm:
                 if request.transport:
                     request.transport.abort()
             case "tls":                     # the next record of this connection arrives damaged
+                await asyncio.sleep(0.2)    # but not the headers, which are still on their way through the relay
                 request.app["tls"].damage(request)
                 await out.write(first)
                 await asyncio.sleep(0.5)
