@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from watchdog.values import dataclass
+from watchdog.values import dataclass, replace
 
 
 @dataclass(frozen=True)
