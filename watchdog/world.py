@@ -121,7 +121,9 @@ def look_at_gateway(home: Path) -> Gateway:
     same = start == started if isinstance(start, int) else "gateway" in command_of(pid)
     if started is None or not same:
         return Gateway(None if held else False, argv=recorded, turns=turns)
-    up = state.get("gateway_state") == "running" if state.get("pid") == pid and state.get("start_time") in (None, started) else None
+    own = state.get("pid") == pid and state.get("start_time") in (None, started)
+    # degraded is up, too: some platform is still being tried
+    up = state.get("gateway_state") in ("running", "degraded") if own else None
     return Gateway(True, pid, started, command_of(pid) or recorded, turns, began_at(started), up)
 
 
