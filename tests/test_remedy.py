@@ -506,3 +506,23 @@ def test_killed_right_after_the_roll_back_it_is_told(tmp_path, monkeypatch):
         ["doctor", "undo"],
         ["start", "hermes-gateway.service"],
     ]
+
+
+def test_a_clock_that_stands_still_or_goes_back_does_not_make_us_wait_for_ever(store, machine):
+    machine.wrong, machine.cured_by, machine.alive = [DEAD], None, False
+    plan = approved(store, machine)
+    waits = []
+
+    def sleep(seconds):
+        waits.append(seconds)
+        machine.now -= timedelta(seconds=1)
+
+    machine.sleep = sleep
+    outcomes = go(store, machine, plan)
+    assert not outcomes[-1].ok and sum(waits) < 600
+
+
+def test_a_lock_that_cannot_be_made_starts_nothing(store, machine):
+    plan = approved(store, machine)
+    (machine.folder / "state" / "acting.lock").symlink_to("/etc/passwd")
+    assert "so nothing was started" in go(store, machine, plan)[-1].says and machine.ran == []

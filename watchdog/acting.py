@@ -1,8 +1,8 @@
 """The right half of the line, ready to be called: propose, ask, carry out what was approved.
 
-world = measure_world(home, state, settings.limits, settings.unit)
-plans = propose(incidents, book.recipes, store, world, now, not_checked)    reads only; what a dry run shows
-plans = ask(plans, store, now)                                              stores what may be asked, gives it its id
+world = measure_world(home, state, settings.limits, settings.unit, zone=settings.zone)
+plans = propose(incidents, book.recipes, store, world, now, not_checked)      reads only; what a dry run shows
+plans = ask(plans, store, world, incidents, book.recipes, now)                stores what may be asked, gives it its id
 outcomes = carry_out_approved(store, world, looking(book, sources, store, world))
 """
 

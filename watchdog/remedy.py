@@ -65,8 +65,12 @@ def carry_out(
 @contextmanager
 def acting(world: World) -> Iterator[None]:
     """One actor at a time on this machine; the kernel frees the lock of one that dies."""
-    world.state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fd = os.open(world.state / "acting.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    path = world.state / "acting.lock"
+    try:
+        world.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise NotNow(f"cannot write {path}: {error.strerror}; so nothing was started") from None
     try:
         for attempt in range(20):
             try:
