@@ -83,6 +83,7 @@ def run(argv: Sequence[str], timeout: float, env: Mapping[str, str] | None = Non
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(command.pid, number)
             if _exit_code(command, 2) is not None:
+                command.process.wait()
                 break
         return Ran(TOO_LONG, f"{kept.text()}\n{argv[0]}: not done after {timeout:g} s; ended".lstrip())
     # The exit is known before the last output is; this waits for it, at most two seconds when a child of the

@@ -24,8 +24,8 @@ def test_a_command_that_is_not_there_is_told():
 
 def test_a_command_that_hangs_is_ended_with_all_it_started():
     began = time.monotonic()
-    told = run(("sh", "-c", "sleep 61.7 & echo $!; wait"), 0.5)
-    assert told.code == TOO_LONG and "ended" in told.output and time.monotonic() - began < 8
+    told = run(("sh", "-c", "sleep 61.7 & echo $!; wait"), 1.5)
+    assert told.code == TOO_LONG and "ended" in told.output and time.monotonic() - began < 20
     child = int(told.output.split()[0])
     for _ in range(100):
         if start_time_of(child) is None:
@@ -48,7 +48,7 @@ def test_a_command_that_prints_without_end_keeps_only_beginning_and_end():
 def test_a_command_that_forks_away_does_not_hold_us():
     began = time.monotonic()
     told = run(("sh", "-c", "sleep 8 & echo started"), 30)
-    assert told.code == 0 and told.output == "started\n" and time.monotonic() - began < 6
+    assert told.code == 0 and told.output == "started\n" and time.monotonic() - began < 7.5
 
 
 def test_a_command_reads_nothing_from_our_terminal():
