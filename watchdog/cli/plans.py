@@ -288,7 +288,7 @@ def _get(store: Store | None, number: int) -> Stored:
 def _world(ctx: Context) -> World:
     from watchdog.world import measure_world
 
-    return measure_world(ctx.home, ctx.state, ctx.settings.limits, ctx.settings.unit)
+    return measure_world(ctx.home, ctx.state, ctx.settings.limits, ctx.settings.unit, zone=ctx.settings.zone)
 
 
 def _say(args: argparse.Namespace, says: str, ok: bool, plan_id: int = 0) -> None:
