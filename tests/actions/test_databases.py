@@ -90,3 +90,17 @@ def test_a_missing_column_is_added_on_a_backup_by_the_real_doctor(world):
     assert "session_id" in {row[1] for row in db.execute("PRAGMA table_info(tasks)")}
     db.close()
     assert "nothing had to be added" in add_column.run(add_column.Args("kanban.db"), world).says
+
+
+def test_a_database_that_nothing_else_can_save_is_restored_from_the_watchdogs_own_backup(world):
+    from watchdog.backups import folder
+    from watchdog.sqlite.heal import snapshot
+
+    path = sessions(world.home / "state.db")
+    assert snapshot(path, folder(world.state, path)).ok
+    path.write_bytes(os.urandom(path.stat().st_size))
+    outcome = heal_database.run(heal_database.Args("state.db"), world)
+    assert outcome.ok and "restored" in outcome.says, outcome
+    db = sqlite3.connect(path)
+    assert db.execute("SELECT count(*) FROM messages").fetchone() == (50,)
+    db.close()
