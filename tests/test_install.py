@@ -156,8 +156,18 @@ def test_systemd_finds_no_fault_in_the_units(kind: str, name: str, tmp_path: Pat
     told = subprocess.run(
         [tool, "verify", "--man=no", *(str(tmp_path / file.name) for file in files)], capture_output=True, text=True, timeout=30
     )
-    mine = [line for line in told.stderr.splitlines() if "hermes-watchdog" in line]
+    mine = [line for line in told.stderr.splitlines() if "gateway-watchdog" in line]
     assert mine == [] and told.returncode == 0, told.stderr
+
+
+def test_no_unit_of_ours_is_taken_for_a_gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from watchdog.sources.journal import units_of
+
+    home = tmp_path / ".hermes"
+    for file in unit_files(Entry(home, "/usr/bin/python3"), DAEMON):
+        (tmp_path / file.name).write_text(file.text)
+    monkeypatch.setenv("SYSTEMD_UNIT_PATH", str(tmp_path))
+    assert [name for name, _ in units_of(home) if "watchdog" in name] == []
 
 
 def test_the_daemon_unit_gives_a_repair_the_time_to_finish() -> None:

@@ -61,7 +61,8 @@ def tag(home: Path) -> str:
 
 
 def unit_name(home: Path) -> str:
-    return f"hermes-watchdog-{tag(home)}"
+    # Not hermes-…: units of that name are looked at as gateways, by Hermes and by us.
+    return f"gateway-watchdog-{tag(home)}"
 
 
 def cron_entry(entry: Entry) -> str:

@@ -160,7 +160,7 @@ def show(one: Box, unit: str, name: str) -> str:
 
 def test_a_real_systemd_timer_fires_checks_and_goes_away(systemd: Box) -> None:
     systemd.watchdog("install", "--systemd-timer", "--every", "1m")
-    (timer,) = [path.name for path in (systemd.top / "units").glob("hermes-watchdog-*.timer")]
+    (timer,) = [path.name for path in (systemd.top / "units").glob("gateway-watchdog-*.timer")]
     service = timer.replace(".timer", ".service")
     assert systemd.run("systemctl", "is-active", timer).stdout.strip() == "active"
     until(lambda: "database-broken" in systemd.found(), "the timer made a check", within=90, every=0.5)
@@ -168,13 +168,13 @@ def test_a_real_systemd_timer_fires_checks_and_goes_away(systemd: Box) -> None:
     assert show(systemd, service, "Result") == "success"  # exit code 1 speaks of the gateway, not of us
     assert f"a systemd timer ({timer})" in systemd.watchdog("status").stdout
     assert timer in systemd.watchdog("uninstall").stdout
-    assert not list((systemd.top / "units").rglob("hermes-watchdog-*"))
+    assert not list((systemd.top / "units").rglob("gateway-watchdog-*"))
     assert show(systemd, timer, "LoadState") == "not-found"
 
 
 def test_the_service_is_ready_checks_at_once_survives_a_freeze_and_stops_cleanly(systemd: Box) -> None:
     systemd.watchdog("install", "--daemon")
-    (unit,) = [path.name for path in (systemd.top / "units").glob("hermes-watchdog-*.service")]
+    (unit,) = [path.name for path in (systemd.top / "units").glob("gateway-watchdog-*.service")]
     assert show(systemd, unit, "ActiveState") == "active"  # systemctl enable --now waits for READY=1
     until(lambda: "database-broken" in systemd.found(), "the first check is made at once")
     until(lambda: "next check at" in show(systemd, unit, "StatusText"), "the status line")
@@ -199,4 +199,4 @@ def test_the_service_is_ready_checks_at_once_survives_a_freeze_and_stops_cleanly
     assert "watching " in said and "stopped (SIGTERM)" in said
     shutil.rmtree(drop)
     systemd.watchdog("uninstall")
-    assert not list((systemd.top / "units").rglob("hermes-watchdog-*"))
+    assert not list((systemd.top / "units").rglob("gateway-watchdog-*"))
