@@ -16,6 +16,7 @@ KIND = "gateway"
 STATES = ("running", "dead", "frozen", "wanted")  # wanted: running or dead, but not stopped on purpose
 STARTED = Pattern(r"Starting Hermes Gateway", "detect/gateway.py")
 STOPPED = Pattern(r"Received SIG\w+ — initiating shutdown|Stopping gateway|Gateway stopped|Exiting with code", "detect/gateway.py")
+RESTARTED = Pattern(r"\S+: Scheduled restart job", "detect/gateway.py")
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -35,6 +36,8 @@ def lines(want: Gateway) -> list[tuple[str, Line, bool]]:
         ("fact", Line("gateway"), True),
         ("started", Line("gateway.log", STARTED), False),
         ("stopped", Line("gateway.log", STOPPED), False),
+        # A start that fails before it can log is told by systemd alone.
+        ("started", Line("journal", RESTARTED, logger=("systemd",)), False),
     ]
 
 

@@ -14,7 +14,7 @@ from watchdog.detect.gateway import STARTED, STOPPED
 from watchdog.model import Event
 from watchdog.process import began_at, is_runnable, lock_holder, start_time_of
 from watchdog.sources.chattext import digest_of
-from watchdog.sources.journal import stopped_by_a_person, units_of
+from watchdog.sources.journal import last_word, units_of
 from watchdog.text import spell
 
 SILENT = timedelta(minutes=5)  # a shorter silence is no reason to ask whether the loop is frozen
@@ -46,7 +46,9 @@ def observe(home: Path, logs: Path, last_line_at: datetime | None, now: datetime
     words = last_words(logs / "gateway.log")
     if words is None:
         return None, "no gateway.pid and no readable gateway.log: was a gateway ever started here?"
-    stopped = words == "stopped" or stopped_by_a_person(units_of(home, unit))  # in a crash loop no log line tells of a stop
+    # A start that fails before it logs, or a stop between two of them, leaves no line: there systemd knows better.
+    by_systemd = last_word(units_of(home, unit))
+    stopped = by_systemd == "stopped" or (words == "stopped" and not by_systemd)
     facts |= {"state": "stopped" if stopped else "dead", "pid": str(pid or "")}
     facts["since"] = (last_line_at or now).isoformat()
     return _event(now, facts), ""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from watchdog.model import Event
-from watchdog.sources.chattext import MAY_QUOTE, cut
+from watchdog.sources.chattext import cut, may_quote
 
 _LINE = re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<logger>[\w.-]+): ")
 _PRIORITY = {"0": "CRITICAL", "1": "CRITICAL", "2": "CRITICAL", "3": "ERROR", "4": "WARNING", "5": "INFO", "6": "INFO", "7": "DEBUG"}
@@ -49,8 +49,8 @@ def from_journalctl(units: list[str], user: bool, since: datetime, until: dateti
     return list(parse(done.stdout.splitlines(), "journal", since, until))
 
 
-def stopped_by_a_person(units: list[tuple[str, bool]]) -> bool:
-    """Whether the last thing systemd did with the unit was a stop that somebody asked for, however long ago."""
+def last_word(units: list[tuple[str, bool]]) -> str:
+    """What systemd last did with the unit, however long ago: 'stopped' (somebody asked for it), 'restarting', or ''."""
     import subprocess
 
     for name, user in units:
@@ -65,12 +65,16 @@ def stopped_by_a_person(units: list[tuple[str, bool]]) -> bool:
                 entry = json.loads(line)
             except ValueError:
                 continue
-            if isinstance(entry, dict) and _writer(entry) == "systemd" and entry.get("JOB_TYPE"):
-                # A crash that systemd answers by itself ends in JOB_TYPE=restart or start; only a person's stop in stop.
-                if entry["JOB_TYPE"] == "stop":
-                    return True
+            if not isinstance(entry, dict) or _writer(entry) != "systemd":
+                continue
+            text = _text(entry.get("MESSAGE"))
+            if entry.get("JOB_TYPE") == "stop":
+                return "stopped"  # a crash that systemd answers by itself has start or restart here
+            if "Scheduled restart job" in text:
+                return "restarting"
+            if text.startswith("Started "):
                 break
-    return False
+    return ""
 
 
 def parse(lines: Iterable[bytes], name: str, since: datetime | None, until: datetime) -> Iterator[Event]:
@@ -88,7 +92,7 @@ def parse(lines: Iterable[bytes], name: str, since: datetime | None, until: date
         level = found["level"] if found else _PRIORITY.get(str(entry.get("PRIORITY")), "")
         text, _, more = (text[found.end() :] if found else text).partition("\n")
         ambiguous = ""
-        if MAY_QUOTE.match(text):
+        if may_quote(text):
             text, _, ambiguous = cut(text)
         yield Event(
             at=at,
