@@ -238,4 +238,4 @@ def test_hostile_text_costs_no_time(piece: str):
     redact(piece * 50_000)
     fit(piece * 50_000, 600)
     veil(piece * 2_000)
-    assert time.perf_counter() - began < 5
+    assert time.perf_counter() - began < 10

@@ -298,4 +298,4 @@ def test_a_quiet_check_asks_for_nothing_and_takes_no_time(monkeypatch: pytest.Mo
         for _ in range(100):
             telling.tell(report(), store, PHONE, NOW)
             telling.hear(store, PHONE, NOW)
-        assert clock.perf_counter() - began < 0.5
+        assert clock.perf_counter() - began < 2

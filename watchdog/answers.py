@@ -20,7 +20,9 @@ VERBS = {
 TRIES = 20  # replies weighed per channel and look; a flood is not read to its end
 STRANGERS = 5  # lines in the audit per look, for the same reason
 # Exactly a word and a code. Whoever writes more wants to say more, and that is not for a program to guess.
-_ANSWER = re.compile(r"(?i)(\w{1,12})[ \u3000]{1,3}([A-Z0-9]{8})")
+# In Chinese the space is often left out.
+_ANSWER = re.compile(r"(?i)(?:([a-z]{2,8})[ \u3000]{1,3}|([\u4e00-\u9fff]{2,4})[ \u3000]{0,3})([A-Z0-9]{8})")
+_ATTEMPT = re.compile(r"(?i)\s*([a-z]{2,8}|[\u4e00-\u9fff]{2,4})[\s:：,，.!！]*(?:[A-Z0-9]{8}\b.*)?", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -47,13 +49,14 @@ def parse(text: str) -> Said | None:
     """`approve K7MNPQRS`, `同意 K7MNPQRS`; None for anything else, also with one word more."""
     if len(text) > LONG or not (found := _ANSWER.fullmatch(text.strip())):
         return None
-    yes = VERBS.get(found[1].lower())
-    return None if yes is None else Said(yes, found[2].upper())
+    yes = VERBS.get((found[1] or found[2]).lower())
+    return None if yes is None else Said(yes, found[3].upper())
 
 
 def attempted(text: str) -> bool:
     """Does it look as if somebody meant to answer? Chatter in a room is left alone."""
-    return text[: LONG + 1].strip().lower().startswith(tuple(VERBS))
+    found = _ATTEMPT.fullmatch(text[: LONG + 1])
+    return found is not None and found[1].lower() in VERBS
 
 
 def weigh(store: Store, channel: Channel, heard: Heard, now: datetime, limits: Limits | None = None) -> tuple[list[Weighed], list[str]]:

@@ -22,6 +22,7 @@ from watchdog.values import replace
 
 SHELL = "command line"  # the place of codes that are only good on the host
 ASK_AGAIN = timedelta(hours=4)  # after a question that nobody answered; no answer is a no
+COMES_AND_GOES = timedelta(hours=2)  # from the last but one question that was no longer needed
 
 
 def may_ask(store: Store, plan: Plan, now: datetime) -> bool:
@@ -29,11 +30,16 @@ def may_ask(store: Store, plan: Plan, now: datetime) -> bool:
     stored = rows.get(store, plan.id) if plan.id else None
     if stored and stored.state == "pending" and stored.expires_at - now < plan.lasts / 2:
         return False  # recorded while nobody could be asked (quiet hours); the next record leaves enough time
-    for last in messages.questions_about(store, plan.recipes, now - ASK_AGAIN):
-        if last.plan.digest == plan.digest and last.closed_at is None:
+    gone = 0
+    for last in messages.questions_about(store, plan.recipes, now - messages.FLAPPING):
+        before = rows.get(store, last.plan.id)
+        if last.closed_at is None and last.plan.digest == plan.digest:
             return False  # asked, and still open
-        if last.closed_at is not None and not last.answer:
+        if before and before.state == "expired" and now - before.expires_at < ASK_AGAIN:
             return False  # nobody answered; asking on and on would only teach people to look away
+        gone += bool(before and before.state == "lapsed")
+        if gone >= 2 and now - last.asked_at < COMES_AND_GOES:
+            return False  # the fault comes and goes faster than anyone answers
     return True
 
 

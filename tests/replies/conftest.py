@@ -13,6 +13,7 @@ import pytest
 from phones import PHONES
 from talk import running
 
+from watchdog import approval
 from watchdog.store import Store
 
 
@@ -21,6 +22,13 @@ def phone(request: pytest.FixtureRequest) -> Iterator[Any]:
     made = PHONES[request.param]
     with running(made.server()) as server:
         yield made(server)
+
+
+@pytest.fixture(autouse=True)
+def quick_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hash of a code is slow on purpose; that it is, is tested beside the record."""
+    slow = approval.hashlib.scrypt
+    monkeypatch.setattr(approval.hashlib, "scrypt", lambda code, **more: slow(code, **{**more, "n": 16}))
 
 
 @pytest.fixture

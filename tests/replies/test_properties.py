@@ -300,10 +300,10 @@ def test_anything_but_a_word_and_a_code_does_nothing(phone, store, text: str):
         assert any("nothing else" in line for line in phone.told())
 
 
-@pytest.mark.parametrize("verb", ["approve", "APPROVE", "ok", "同意", "批准"])
-def test_yes_in_both_languages(phone, store, verb: str):
+@pytest.mark.parametrize("text", ["approve {}", "APPROVE {}", " ok {} \n", "同意 {}", "同意{}", "批准　{}"])
+def test_yes_in_both_languages(phone, store, text: str):
     ask(store, phone, language="zh")
-    phone.write(f" {verb} {code_in(phone.asked()[0]).lower()} \n")
+    phone.write(text.format(code_in(phone.asked()[0]).lower()))
     answers, _ = hear(store, phone)
     assert [answer.yes for answer in answers] == [True]
 
@@ -331,7 +331,7 @@ def test_ten_thousand_messages_are_bounded_work(phone, store):
     began = time.monotonic()
     answers, notes = hear(store, phone)
     assert answers == () and state(store) == "pending"
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 60
     assert any("not weighed" in note or "newest 100" in note for note in notes)
     tries = store.db.execute("SELECT count(*) FROM wrong_tries").fetchone()[0]
     assert tries <= 5
@@ -369,7 +369,7 @@ def test_a_channel_that_never_answers_cannot_hold_a_check(phone, store):
         dead = replace(phone.channel(), server=f"http://127.0.0.1:{silent.getsockname()[1]}", time_limit=timedelta(seconds=0.3))
         began = time.monotonic()
         _, notes = telling.hear(store, settings(dead), NOW)
-    assert time.monotonic() - began < 3 and notes
+    assert time.monotonic() - began < 20 and notes
 
 
 def test_two_channels_at_once_are_one_approval(store):
@@ -407,3 +407,29 @@ def test_a_wrong_secret_is_told_without_its_value(phone, store):
         bad = replace(bad, token=Secret(env="NOT_SET_HERE", where="settings.yaml:9: matrix: token_env"))
     _, notes = telling.tell(report(Change("seen", incident()), plans=(plan(),)), store, settings(bad), NOW)
     assert notes and "not a topic!" not in str(notes)
+
+
+@pytest.mark.parametrize("text", ["no idea what that is", "okay, let me look", "yes please do", "now what", "确认一下再说"])
+def test_ordinary_words_are_not_taken_for_an_answer(phone, store, text: str):
+    ask(store, phone)
+    phone.write(text)
+    assert hear(store, phone) == ((), ())
+
+
+def test_a_fault_that_is_back_is_asked_about_again_but_not_for_ever(phone, store):
+    asked = []
+    for hour in range(8):
+        at = NOW + hour * 30 * MINUTE
+        ask(store, phone, at=at)
+        asked.append(len(phone.asked()))
+        approval.withdraw(store, (), at + MINUTE)
+        telling.tell(report(at=at + MINUTE), store, settings(phone.channel()), at + MINUTE)
+    assert asked == [1, 2, 2, 2, 3, 4, 4, 4], "two in two hours"
+
+
+def test_a_changed_plan_is_asked_about_although_the_old_question_was_never_answered(phone, store):
+    ask(store, phone)
+    for number in (1, 2, 3):
+        ask(store, phone, proposed=plan(home=f"/home/{number}"), at=NOW + number * 5 * MINUTE)
+    assert len(phone.asked()) >= 4
+    assert sum("the plan changed" in text for text in phone.told()) >= 2
