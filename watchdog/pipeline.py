@@ -58,7 +58,7 @@ def dry_run(book: Rulebook, sources: Sources, store: Store | None, settings: Set
         from watchdog.acting import propose
         from watchdog.world import measure_world
 
-        world = measure_world(sources.home, state, settings.limits, _unit(settings))
+        world = measure_world(sources.home, state, settings.limits, _unit(settings), zone=settings.zone)
         report = replace(report, plans=propose(wrong, book.recipes, store, world, now, report.not_checked))
     return report
 
@@ -97,7 +97,7 @@ def act(
     from watchdog.acting import ask, carry_out_approved, looking, propose
     from watchdog.world import measure_world
 
-    world = measure_world(sources.home, state, settings.limits, _unit(settings))
+    world = measure_world(sources.home, state, settings.limits, _unit(settings), zone=settings.zone)
     plans = propose(wrong, book.recipes, store, world, now, report.not_checked)
     plans = ask(plans, store, world, wrong, book.recipes, now)
     outcomes = carry_out_approved(store, world, looking(book, sources, store, world))

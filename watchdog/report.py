@@ -136,7 +136,7 @@ def plan_lines(plan: Any, colour: bool) -> list[str]:
         until = f" until {clock(plan.hold.until)}" if plan.hold.until else ""
         lines.append(f"      {paint('on hold', 'medium', colour)}: {plan.hold.reason}{until}")
     elif plan.approval == "ask":
-        lines.append("      waits for a person's approval")
+        lines.append("      waits for a person's approval" + (f"; a code for it: hermes-watchdog plan {plan.id} --code" if plan.id else ""))
     return lines
 
 

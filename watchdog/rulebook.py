@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
@@ -75,12 +76,28 @@ def load(*folders: Path, shipped: bool = True) -> Rulebook:
         for section in _sections(folder / "recipes", problems):
             from watchdog.recipes import read_recipe
 
+            if folder != shipped_folder() and (why := _open_to_others(Path(section.path))):
+                section.wrong(why)
             if (recipe := read_recipe(section)) is not None:
                 recipes[recipe.id] = recipe
-    check_names(rules, recipes, problems)
+    check_names(rules, recipes, problems, off)
     if problems:
         raise ConfigError(problems)
     return Rulebook(tuple(sorted(rules.values(), key=lambda rule: rule.id)), recipes, off)
+
+
+def _open_to_others(path: Path) -> str:
+    """A recipe may run commands: whoever can write its file can act as us."""
+    try:
+        status = path.stat()
+    except OSError:
+        return ""
+    loose = 0o022 if os.getuid() == 0 else 0o002
+    if status.st_mode & loose:
+        return f"others may write this file, and a recipe runs commands as you; chmod go-w {path}"
+    if status.st_uid not in (0, os.getuid()):
+        return f"this file belongs to somebody else, and a recipe runs commands as you; chown it: {path}"
+    return ""
 
 
 def _sections(folder: Path, problems: list[Problem]) -> Iterable[Section]:
@@ -202,9 +219,9 @@ def _check_say(section: Section, rule: Rule) -> None:
                 section.wrong_at(key, f"unknown field '{{{harmless(name, 40)}}}'{_near(name, known) or '; there are ' + ', '.join(sorted(known))}")
 
 
-def check_names(rules: Mapping[str, Rule], recipes: Mapping[str, Recipe], problems: list[Problem]) -> None:
+def check_names(rules: Mapping[str, Rule], recipes: Mapping[str, Recipe], problems: list[Problem], off: Iterable[str] = ()) -> None:
     """What one file says of another: recipes that rules propose, rules that recipes verify by."""
     if recipes:
         from watchdog.recipes import check_recipes
 
-        check_recipes(recipes, tuple(rules.values()), problems)
+        check_recipes(recipes, tuple(rules.values()), problems, off)

@@ -135,7 +135,7 @@ def measured(ctx: Context) -> World:
     from watchdog.world import measure_world
 
     unit = "" if ctx.settings.unit == "auto" else ctx.settings.unit
-    return measure_world(ctx.home, ctx.state, ctx.settings.limits, unit)
+    return measure_world(ctx.home, ctx.state, ctx.settings.limits, unit, zone=ctx.settings.zone)
 
 
 def gateway(ctx: Context, world: World) -> Iterator[Check]:

@@ -133,7 +133,7 @@ def guarded(arguments: argparse.Namespace) -> int:
         sys.stderr.close()  # whoever read our output has gone; nothing is lost
         return 0
     except KeyboardInterrupt:
-        print("hermes-watchdog: interrupted; nothing was left half done", file=sys.stderr)
+        print("hermes-watchdog: interrupted; if a plan was being carried out, the next check tells where it stopped", file=sys.stderr)
         return 130
     except Exception:
         import traceback
