@@ -36,13 +36,15 @@ def full_check(
     report = act(report, book, sources, store, settings, state, now)
     notices, untold = tell(report, store, settings.notify, now, rules=book.rules)
     report = replace(report, notices=notices, notes=(*report.notes, *unheard, *untold))
-    if any(notice.plan for notice in notices):
+    if any(notice.reason in ("approval needed", "reminder") for notice in notices):
         # A question was asked just now: whoever holds the phone may answer at once.
-        answers, _ = hear(store, settings.notify, now, wait=settings.notify.replies.wait, limits=settings.limits)
+        answers, unheard = hear(store, settings.notify, now, wait=settings.notify.replies.wait, limits=settings.limits)
+        report = replace(report, notes=(*report.notes, *unheard))
         if answers:
-            report = act(report, book, sources, store, settings, state, now)
-            more, untold = tell(report, store, settings.notify, now, rules=book.rules)
-            report = replace(report, notices=(*notices, *more), notes=(*report.notes, *untold))
+            done = act(replace(report, outcomes=()), book, sources, store, settings, state, now)
+            more, untold = tell(done, store, settings.notify, now, rules=book.rules)
+            outcomes = (*report.outcomes, *done.outcomes)
+            report = replace(done, outcomes=outcomes, notices=(*notices, *more), notes=(*report.notes, *untold))
     if settings.backups:
         from watchdog.backups import take_due
 

@@ -50,7 +50,7 @@ def load_settings(folder: Path) -> Settings:
     """The settings of one configuration folder; the defaults when it has none."""
     path = folder / NAME
     if not path.exists():
-        return Settings()
+        return Settings(notify=read_notify(None))  # a target may still be in the environment
     problems: list[Problem] = []
     settings = Settings()
     sections = read_file(path, problems)
