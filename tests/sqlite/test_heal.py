@@ -430,3 +430,48 @@ def test_other_peoples_tables_survive_a_page_scan(patient):
     assert db.execute("SELECT * FROM flat").fetchall() == flat
     assert len(db.execute("SELECT * FROM seen").fetchall()) == 3
     db.close()
+
+
+def test_a_file_that_is_gone_comes_back_from_its_backup(patient, well):
+    from watchdog.sqlite.heal import snapshot
+    path = patient("state")
+    assert snapshot(path, None).ok
+    path.unlink()
+    report = heal(path)
+    assert report.rung == "restored from the backup"
+    assert inject.rows(path) == inject.rows(well["state"])
+
+
+def test_of_a_file_that_is_gone_the_pages_in_its_wal_are_kept(tmp_path):
+    path = tmp_path / "response_store.db"
+    live = sqlite3.connect(path, isolation_level=None)
+    live.execute("PRAGMA journal_mode=WAL")
+    for sql in ("CREATE TABLE responses(response_id TEXT PRIMARY KEY, data TEXT NOT NULL, accessed_at REAL NOT NULL)",
+                "CREATE TABLE conversations(name TEXT PRIMARY KEY, response_id TEXT NOT NULL)"):
+        live.execute(sql)
+    live.execute("INSERT INTO responses VALUES('r', 'kept', 1.0)")
+    wal = Path(f"{path}-wal").read_bytes()
+    live.close()
+    path.unlink()
+    Path(f"{path}-wal").write_bytes(wal)
+    assert look(path).grade == "broken"
+    report = heal(path)
+    assert inject.rows(path)["responses"] == {1: (b"r", b"kept", 1.0)}, report
+
+
+def test_a_deleted_wal_is_copied_out_before_the_refusal(patient):
+    path = patient("kanban")
+    child = subprocess.Popen([sys.executable, "-c", (
+        "import sqlite3, sys; db = sqlite3.connect(sys.argv[1], isolation_level=None);"
+        "db.execute('CREATE TABLE mine(x)'); print('up', flush=True); sys.stdin.read()"), str(path)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout and child.stdout.readline() == "up\n"
+        wal = Path(f"{path}-wal").read_bytes()
+        os.unlink(f"{path}-wal")
+        with pytest.raises(WatchdogError, match=f"process {child.pid}.*copied to"):
+            heal(path)
+        (copy,) = Path(f"{path}.quarantine").glob("deleted-wal-of-*")
+        assert copy.read_bytes() == wal
+    finally:
+        child.communicate("")

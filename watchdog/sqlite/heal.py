@@ -80,7 +80,7 @@ def heal(path: str | os.PathLike, *, backups: Path | None = None, dry_run: bool 
             swap.clean(path)
             says = ("a repair that was cut short is finished now",) if resumed else ("nothing to heal",)
             return HealReport(path, before, before, says=says)
-        _refuse(path, before)
+        _refuse(path, before, now if not dry_run else None)
         try:
             return _heal(path, before, backups, dry_run, tick, reference, now)
         except OSError as error:
@@ -92,11 +92,11 @@ def heal(path: str | os.PathLike, *, backups: Path | None = None, dry_run: bool 
             swap.clean(path)
 
 
-def _refuse(path: str, before: Verdict) -> None:
+def _refuse(path: str, before: Verdict, now: datetime | None) -> None:
     """Everything that speaks against touching the file."""
     if before.grade == "unknown":
         raise WatchdogError(f"{path}: {before.fault}; nothing to heal, the file is untouched")
-    swap.refuse_if_open(path)
+    swap.refuse_if_open(path, now)
     size = sum(os.path.getsize(path + part) for part in swap.PARTS if os.path.exists(path + part))
     free, need = checks.free_space(os.path.dirname(path)), 3 * size + (1 << 20)
     if free < need:
@@ -123,7 +123,13 @@ def _heal(path: str, before: Verdict, backups: Path | None, dry_run: bool, tick:
     case = Case(str(saved / os.path.basename(path)), work, before.kind, reference,
                 good.file if good else "", bool(seen.stale_wal), emptied, good.rows if good else {},
                 _extra(ref, before, seen.schema), tick)
-    chosen, tried, side = _choose(case, seen.size)
+    if not os.path.exists(case.original):       # only a -wal is left of it: its pages are better than nothing
+        case = replace(case, original=str(work / "only-wal.db"))
+        Path(case.original).touch()
+        for part in swap.PARTS[1:]:
+            if os.path.exists(saved / (os.path.basename(path) + part)):
+                shutil.copyfile(saved / (os.path.basename(path) + part), case.original + part)
+    chosen, tried, side = _choose(case, seen.size + seen.wal_size)
     if _only_to_report(before, chosen):
         return HealReport(path, before, before, says=("nothing here can be healed without deleting rows", *tried))
     if dry_run:
@@ -155,7 +161,7 @@ def _keep(side: str, saved: Path, path: str) -> list[str]:
         return []
     kept = saved / "salvaged.db"
     shutil.copyfile(side, kept)
-    backup.give(kept, os.stat(path), 0o600)
+    backup.give(kept, swap.owner_of(path), 0o600)
     return [f"texts and keys of rows that are lost, and what could not go back into its table, are kept in {kept}"]
 
 

@@ -39,14 +39,17 @@ def place(path: str) -> Iterator[tuple[str, str]]:
     if not _wal_mode(path) or (wal and shm):
         yield path, "mode=ro"
         return
-    if not wal or os.path.getsize(path + "-wal") == 0:
-        before = _signature(path)
-        yield path, "mode=ro&immutable=1"
+    before = _signature(path)
+    if not wal or not before[1] or before[1][1] == 0:
+        try:
+            yield path, "mode=ro&immutable=1"
+        except sqlite3.Error:
+            if _signature(path) == before:
+                raise               # else somebody wrote meanwhile, and what looked like damage was half a write
         if _signature(path) != before:
             raise Moved(path)
         return
     folder = _private(path)
-    before = _signature(path)
     try:
         copy = os.path.join(folder, "db")
         for part in ("", "-wal"):
@@ -76,7 +79,7 @@ def _wal_mode(path: str) -> bool:
         return True         # the WAL may hold a better header
 
 
-def _signature(path: str) -> tuple:
+def _signature(path: str) -> tuple[tuple[int, ...], ...]:
     marks: list[tuple[int, ...]] = []
     for part in ("", "-wal"):
         try:

@@ -72,10 +72,30 @@ def alone(path: str) -> Iterator[None]:
         os.close(fd)
 
 
-def refuse_if_open(path: str) -> None:
+def refuse_if_open(path: str, now: datetime | None = None) -> None:
     reason = holders.why_not_free(path)
     if reason:
-        raise WatchdogError(f"{path}: {reason}; stop it first, the file is untouched")
+        raise WatchdogError(f"{path}: {reason}; stop it first, the file is untouched{rescue(path, now) if now else ''}")
+
+
+def owner_of(path: str) -> os.stat_result:
+    """Whose the database is: told by the file, else by what is left of it."""
+    return os.stat(next(one for one in (path, path + "-wal", os.path.dirname(path)) if os.path.exists(one)))
+
+
+def rescue(path: str, now: datetime) -> str:
+    """A deleted -wal or database lives only as long as its process: copy it out before anyone stops that process."""
+    copies = []
+    for holder in holders.of(path, holders.scan()):
+        if holder.deleted and holder.file != "-shm":
+            folder = quarantine_of(path)
+            folder.mkdir(mode=0o700, exist_ok=True)
+            target = folder / f"deleted{holder.file or '-main'}-of-{holder.pid}-{now.strftime('%Y%m%dT%H%M%SZ')}"
+            shutil.copyfile(f"/proc/{holder.pid}/fd/{holder.fd}", target)
+            give(target, owner_of(path), 0o600)
+            fsync(target)
+            copies.append(str(target))
+    return f"; the deleted files were copied to {', '.join(copies)}: now stop the process normally" if copies else ""
 
 
 def hashes_of(path: str) -> dict[str, str]:
@@ -87,7 +107,7 @@ def save(path: str, now: datetime, why: str) -> Path:
     hashes = hashes_of(path)
     folder = quarantine_of(path)
     folder.mkdir(mode=0o700, exist_ok=True)
-    owner = os.stat(path if "" in hashes else folder)
+    owner = owner_of(path)
     give(folder, owner, 0o700)
     for old in sorted(folder.glob("*/manifest.json")):
         if (manifest := read_manifest(old.parent)) and manifest.hashes == hashes and hashes_of(
@@ -132,11 +152,11 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 def put_in_place(path: str, built: str, saved: Path) -> None:
     """Dress the healed file as the original and swap it in, sidecars with it."""
-    tmp, owner = tmp_of(path), os.stat(path)
+    tmp, owner = tmp_of(path), owner_of(path)
     os.replace(built, tmp)
     give(tmp, owner, owner.st_mode & 0o7777)
     with suppress(OSError):
-        for name in os.listxattr(path):
+        for name in os.listxattr(path):     # SELinux labels among them
             with suppress(OSError):
                 os.setxattr(tmp, name, os.getxattr(path, name))
     os.utime(tmp, ns=(owner.st_atime_ns, owner.st_mtime_ns))

@@ -1,0 +1,190 @@
+"""Rows saved per fault: ours beside what people use today. Writes its table into docs/databases.md, between the marks.
+
+    python bench/databases.py [--rows 600] [--seeds 2] [--hermes VENV] [--write]
+
+Each fault is done to a fresh copy of a database with `tests/sqlite/inject.py`; afterwards every row that can be read at the
+path and is identical in every column counts as saved. VENV is a virtual environment with Hermes 0.19 in it.
+"""
+
+# ruff: noqa: E402 (the checkout goes on the path first)
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "sqlite")]
+
+import inject
+
+from watchdog.errors import WatchdogError
+from watchdog.sqlite.heal import heal
+
+PAGE = ROOT / "docs" / "databases.md"
+BEGIN, END = "<!-- rows saved: made by bench/databases.py -->", "<!-- end of rows saved -->"
+Rows = dict[str, dict[int, tuple]]
+
+
+def read(path: Path) -> Rows:
+    """What a program can still read: each table from its start up to the first error."""
+    found: Rows = {}
+    if not path.exists():
+        return found
+    try:
+        db = sqlite3.connect(path)          # as Hermes opens it: with the WAL, read-write
+        db.text_factory = bytes
+        names = [name.decode() for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+    except (sqlite3.Error, UnicodeDecodeError):
+        return found
+    for name in names:
+        found[name] = {}
+        try:
+            for row in db.execute(f'SELECT _rowid_, * FROM "{name}"'):
+                found[name][row[0]] = row[1:]
+        except (sqlite3.Error, UnicodeDecodeError):
+            continue
+    db.close()
+    return found
+
+
+def ours(path: Path) -> str:
+    try:
+        report = heal(path)
+    except WatchdogError as error:
+        return str(error)
+    return "" if report.ok or not report.rung else "told"
+
+
+def snippet(path: Path) -> str:
+    """The snippet that operators pass around: run integrity_check, and on an error move the file away."""
+    try:
+        db = sqlite3.connect(path)
+        db.execute("PRAGMA integrity_check")
+        db.close()
+    except (sqlite3.Error, UnicodeDecodeError):
+        os.rename(path, f"{path}.corrupt")
+    return ""
+
+
+def recover(path: Path) -> str:
+    """`.recover` of the sqlite3 command line, piped into a new file."""
+    fresh = Path(f"{path}.recovered")
+    made = subprocess.run(["sqlite3", str(path), ".recover"], capture_output=True)
+    subprocess.run(["sqlite3", str(fresh)], input=b".dbconfig defensive off\n" + made.stdout, capture_output=True)
+    for part in ("", "-wal", "-shm"):
+        Path(f"{path}{part}").unlink(missing_ok=True)
+    if fresh.exists():
+        fresh.rename(path)
+    return ""
+
+
+def can_recover() -> bool:
+    """Whether the sqlite3 here gives one row of a good file back; some list the command and cannot do it."""
+    if not shutil.which("sqlite3"):
+        return False
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "one.db"
+        db = sqlite3.connect(path)
+        db.executescript("CREATE TABLE t(x); INSERT INTO t VALUES(42);")
+        db.close()
+        recover(path)
+        return read(path).get("t") == {1: (42,)}
+
+
+def hermes(venv: Path, *words: str) -> Callable[[Path], str]:
+    def run(path: Path) -> str:
+        environment = {**os.environ, "HERMES_HOME": str(path.parent)}
+        subprocess.run([str(venv / "bin" / "hermes"), *words], env=environment, input=b"y\n", capture_output=True,
+                       timeout=300)
+        return ""
+    return run
+
+
+def share(before: Rows, after: Rows) -> tuple[float, int, int]:
+    """(rows identical in percent, rows changed, rows that were not there before)."""
+    total = sum(len(rows) for rows in before.values())
+    same = sum(after.get(table, {}).get(rowid) == row for table, rows in before.items() for rowid, row in rows.items())
+    changed = sum(after.get(table, {}).get(rowid, row) != row for table, rows in before.items() for rowid, row in rows.items())
+    new = sum(len(after.get(table, {}).keys() - rows.keys()) for table, rows in before.items())
+    return 100 * same / total, changed, new
+
+
+def cell(results: list[tuple[float, int, int]]) -> str:
+    """The range of the seeds, and in bold what nobody would want to find out later."""
+    worst, best = min(one[0] for one in results), max(one[0] for one in results)
+    text = _percent(worst) if _percent(worst) == _percent(best) else f"{_percent(worst)}–{_percent(best)}"
+    changed = max(one[1] for one in results)
+    return text + (f" **+{changed} altered**" if changed else "")
+
+
+def _percent(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".") if value < 100 else "100"
+
+
+def table(kind: str, rows: int, seeds: int, ways: dict[str, Callable[[Path], str]]) -> list[str]:
+    lines = [f"| {kind}.db: fault | {' | '.join(ways)} |", f"|---|{'---|' * len(ways)}"]
+    with tempfile.TemporaryDirectory() as folder:
+        good = inject.make(Path(folder) / "good.db", kind, size=rows)
+        well = inject.rows(good)
+        for name, fault in inject.FAULTS.items():
+            if kind != "state" and name.startswith("FTS"):
+                continue
+            results: dict[str, list[tuple[float, int, int]]] = {way: [] for way in ways}
+            for seed in range(seeds):
+                for way, act in ways.items():
+                    home = Path(folder) / "home"
+                    home.mkdir()
+                    path = home / f"{kind}.db"
+                    shutil.copyfile(good, path)
+                    fault(inject.Patient(path, kind, seed))
+                    before = well if name != "stale index" else read(path)
+                    act(path)
+                    results[way].append(share({one: before[one] for one in well}, read(path)))
+                    shutil.rmtree(home)
+            lines.append(f"| {name} | {' | '.join(cell(results[way]) for way in ways)} |")
+            print(lines[-1], file=sys.stderr, flush=True)
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=600, help="messages, tasks or responses in each database")
+    parser.add_argument("--seeds", type=int, default=2, help="draws per fault")
+    parser.add_argument("--hermes", type=Path, help="a virtual environment with Hermes 0.19, for its own repair")
+    parser.add_argument("--kinds", default="state,kanban,response_store")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/databases.md")
+    args = parser.parse_args()
+    capable = can_recover()
+    text = []
+    for kind in args.kinds.split(","):
+        ways: dict[str, Callable[[Path], str]] = {"db heal": ours, "operators' snippet": snippet}
+        if capable:
+            ways["`.recover`"] = recover
+        if args.hermes and kind == "state":
+            ways["hermes sessions repair"] = hermes(args.hermes, "sessions", "repair")
+            ways["hermes doctor --fix"] = hermes(args.hermes, "doctor", "--fix")
+        text += ["", *table(kind, args.rows, args.seeds, ways)]
+    note = (f"Rows identical in every column, in percent; {args.rows} messages, tasks or responses, {args.seeds} draws per "
+            f"fault, no backup, SQLite {sqlite3.sqlite_version}.")
+    if not capable:
+        note += (" `.recover` could not take part: the sqlite3 command line here lists it, but does not give back the one "
+                 "row of a good file.")
+    block = "\n".join([BEGIN, note, *text, "", END])
+    if args.write:
+        page = PAGE.read_text("utf-8")
+        head, rest = page.split(BEGIN)
+        PAGE.write_text(head + block + rest.split(END)[1], "utf-8")
+    else:
+        print(block)
+
+
+if __name__ == "__main__":
+    main()
