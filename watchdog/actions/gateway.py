@@ -35,6 +35,8 @@ def read(section: Section) -> Args:
 
 def describe(args: Args, world: World) -> str:
     who = world.supervisor
+    if not getattr(who, args.do) and who.kind != PROCESS:
+        return f"{args.do} the gateway: nothing tells how"
     if who.kind != PROCESS:
         return f"{args.do} the gateway ({who.name}): {written(getattr(who, args.do))}"
     start = f"start it detached as {who.user}: {written(('env', f'HERMES_HOME={world.home}', *who.argv))}"

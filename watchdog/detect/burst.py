@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from watchdog.detect.common import Captures, key_of, longest, names_of, need_names, read_levels, read_lines
-from watchdog.detect.series import Series
+from watchdog.detect.series import Series, states
 from watchdog.model import Event, Line, Span
-from watchdog.text import ago, spell
 from watchdog.values import dataclass
 from watchdog.yamlfile import Section
 
@@ -92,10 +91,4 @@ class Watch:
 
     def state(self, now: datetime) -> list[str]:
         """For explain: how near each key is to its limit."""
-        found = []
-        for key, series in self.series.items():
-            recent = [event for event in series.recent if now - event.at <= self.want.within]
-            times = series.times if series.current is not None else len(recent)
-            last = f", last {ago(series.recent[-1].at, now)}" if series.recent else ""
-            found.append(f"{key or 'all'}: {times} of {self.want.at_least} within {spell(self.want.within)}{last}")
-        return found or [f"0 of {self.want.at_least} within {spell(self.want.within)}: no such line in the window"]
+        return states(self.series, self.want.at_least, self.want.within, now)

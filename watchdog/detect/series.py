@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from watchdog.detect.common import Captures, keep
 from watchdog.model import Event, Span
+from watchdog.text import ago, spell
+from watchdog.values import replace
 
 
 class Series:
@@ -46,10 +49,19 @@ class Series:
         """It is over; what comes next is counted anew."""
         self.recent.clear()
         if self.current is not None:
-            span = self.current
-            self.closed.append(Span(span.key, span.first_at, span.opened_at, span.last_at, max(at, span.last_at), span.quotes, {}, span.evidence))
+            self.closed.append(replace(self.current, ended_at=max(at, self.current.last_at)))
             self.current = None
 
     def spans(self, now: datetime) -> list[Span]:
         self.settle(now)
         return [*self.closed, *([self.current] if self.current is not None else [])]
+
+
+def states(series: Mapping[str, Series], at_least: int, within: timedelta, now: datetime) -> list[str]:
+    """How near each key is to its limit, in words."""
+    found = []
+    for key, one in series.items():
+        times = one.times if one.current is not None else sum(now - event.at <= within for event in one.recent)
+        last = f", last {ago(one.recent[-1].at, now)}" if one.recent else ""
+        found.append(f"{key or 'all'}: {times} of {at_least} within {spell(within)}{last}")
+    return found or [f"0 of {at_least} within {spell(within)}: no such line in the window"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from watchdog.detect.common import SOURCES, Captures, key_of, longest, names_of, need_names, read_lines
+from watchdog.detect.common import SOURCES, Captures, key_of, longest, names_of, need_names
 from watchdog.model import Event, Line, Span
 from watchdog.text import ago, harmless, spell
 from watchdog.values import dataclass
@@ -32,7 +32,7 @@ def read(section: Section) -> Silence:
         if source not in SOURCES:
             section.wrong_at("in", f"'{harmless(source, 40)}' is not one of {', '.join(SOURCES)}")
     expect = section.items("expect", ())
-    after = section.items("after", () if expect else ())
+    after = section.items("after", ())
     if not after and not expect:
         section.wrong("needs 'after:' (nothing follows this line) or 'expect:' (this line stopped coming)")
     expected = tuple(Line(source, section.compile(item)) for source in sources for item in expect)

@@ -80,7 +80,8 @@ class Watch:
     def state(self, now: datetime) -> list[str]:
         """For explain: what is missing, and what Hermes complains of."""
         found = [f"{event.facts['database']} lacks {event.facts.get('missing') or event.facts['wanted']}" for event in self.lacking]
-        found += [f"the log complains of '{harmless(column, 60)}', last {ago(evidence[-1].at, now)}" for column, (_, evidence) in self.complaints.items()]
+        for column, (_, evidence) in self.complaints.items():
+            found.append(f"the log complains of '{harmless(column, 60)}', last {ago(evidence[-1].at, now)}")
         return found or ["no column is missing and the log complains of none"]
 
 
