@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -169,6 +170,16 @@ def test_a_full_disk_is_said_before_it_hurts(ctx: Context, monkeypatch: pytest.M
     monkeypatch.setattr("watchdog.world.free_bytes", lambda folder: 3_000_000)
     told = answers(ctx)["store"]
     assert told.state == BAD and "only 3 MB free; what is found could not be remembered" in told.says
+
+
+@pytest.mark.skipif(not ROOT or not shutil.which("unshare"), reason="needs a small disk of its own")
+def test_a_disk_that_is_full_ends_the_check_with_what_to_do_and_no_traceback(ctx: Context, tmp_path: Path) -> None:
+    (tmp_path / "small").mkdir()
+    words = [sys.executable, "-P", "-m", "watchdog", "check", "--home", str(ctx.home), "--state", str(tmp_path / "small" / "state")]
+    mount = 'mount -t tmpfs -o size=16k tmpfs "$0" && { cat /dev/zero > "$0/rest" 2>/dev/null; exec "$@"; }'
+    done = subprocess.run(["unshare", "-m", "sh", "-c", mount, str(tmp_path / "small"), *words], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
+    assert "free space or give another folder with --state DIR" in done.stderr
 
 
 @pytest.mark.skipif(not ROOT, reason="needs to become somebody else")

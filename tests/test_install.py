@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from watchdog.cli import main
 from watchdog.errors import WatchdogError
 from watchdog.install import (
     DAEMON,
@@ -267,3 +269,56 @@ def test_the_example_crontab_has_the_two_paces_and_the_line_that_install_writes(
     python, home = "/home/me/hermes-watchdog/.venv/bin/python", Path("/home/me/.hermes")
     assert cron_entry(Entry(home, python)).splitlines()[1] in text
     assert "# " + cron_entry(Entry(home, python, every="0 8,14,22 * * *")).splitlines()[1] in text
+
+
+@pytest.fixture
+def fake_cron(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A crontab command that keeps its table in a file, as cron's does."""
+    table, tool = tmp_path / "table", tmp_path / "bin" / "crontab"
+    tool.parent.mkdir()
+    tool.write_text(
+        f"#!/bin/sh\ncase $1 in -l) cat {table} 2>/dev/null || {{ echo 'no crontab for me' >&2; exit 1; }} ;;"
+        f" -r) rm {table} ;; -) cat > {table} ;; esac\n"
+    )
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tool.parent}:/usr/bin:/bin")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
+    for name in ("HERMES_HOME", "HERMES_WATCHDOG_CONFIG", "HERMES_WATCHDOG_STATE"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / ".hermes" / "logs").mkdir(parents=True)
+    (tmp_path / ".hermes" / "profiles" / "work" / "logs").mkdir(parents=True)
+    return table
+
+
+def test_the_command_shows_writes_once_and_takes_away(fake_cron: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    home = fake_cron.parent / ".hermes"
+    where = ["--home", str(home)]
+    fake_cron.write_text(OTHERS)
+    assert main(["install", "--cron", "--dry-run", *where]) == 0
+    assert "nothing was written (dry run)" in capsys.readouterr().out and fake_cron.read_text() == OTHERS
+    assert main(["install", "--cron", *where]) == 0
+    assert "written. See: hermes-watchdog status" in capsys.readouterr().out
+    written = fake_cron.read_text()
+    assert main(["install", "--cron", *where]) == 0
+    assert "already there; nothing changed" in capsys.readouterr().out and fake_cron.read_text() == written
+    assert main(["install", "--cron", "--all-profiles", "--every", "1h", *where]) == 0
+    assert fake_cron.read_text().count("0 * * * * ") == 2
+    assert main(["uninstall", "--dry-run", *where]) == 0 and fake_cron.read_text().count("0 * * * * ") == 2
+    assert main(["uninstall", "--all-profiles", *where]) == 0
+    assert fake_cron.read_text() == OTHERS
+    capsys.readouterr()
+    assert main(["uninstall", "--json", *where]) == 0
+    assert json.loads(capsys.readouterr().out) == {"removed": [], "written": True}
+
+
+def test_without_a_home_or_a_crontab_command_nothing_is_written(
+    fake_cron: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["install", "--cron", "--home", "/nowhere/.hermes"]) == 2
+    assert "/nowhere/.hermes: no such folder; is Hermes installed for this user?" in capsys.readouterr().err
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert main(["install", "--cron", "--home", str(fake_cron.parent / ".hermes")]) == 2
+    assert "there is no 'crontab' command on this machine" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["install", "--home", str(fake_cron.parent)])
+    assert "--cron --systemd-timer --daemon is required" in capsys.readouterr().err
