@@ -317,3 +317,54 @@ def test_databases_of_a_home_include_the_boards(tmp_path, monkeypatch):
     other.touch()
     monkeypatch.setenv("HERMES_KANBAN_DB", str(other))
     assert other in databases(tmp_path)
+
+
+def fake_hermes(folder: Path, columns: str) -> Path:
+    """A Python that finds a small Hermes: enough for the question that is put to the real one."""
+    package = folder / "site"
+    (package / "hermes_cli").mkdir(parents=True, exist_ok=True)
+    (package / "hermes_cli" / "__init__.py").touch()
+    (package / "hermes_cli" / "kanban_db.py").write_text(
+        "import sqlite3\n"
+        "def init_db(path):\n"
+        f"    sqlite3.connect(path).executescript('CREATE TABLE tasks({columns}); CREATE TABLE task_events(id)')\n")
+    (package / "hermes_state.py").write_text(
+        "import sqlite3\n"
+        "class SessionDB:\n"
+        "    def __init__(self, path):\n"
+        "        sqlite3.connect(path).executescript('CREATE TABLE sessions(id); CREATE TABLE messages(id)')\n"
+        "    def close(self): pass\n")
+    gateway = package / "gateway" / "platforms"
+    gateway.mkdir(parents=True, exist_ok=True)
+    for init in (package / "gateway" / "__init__.py", gateway / "__init__.py"):
+        init.touch()
+    (gateway / "api_server.py").write_text(
+        "import sqlite3\n"
+        "class ResponseStore:\n"
+        "    def __init__(self, db_path):\n"
+        "        sqlite3.connect(db_path).executescript('CREATE TABLE responses(id); CREATE TABLE conversations(id)')\n")
+    python = folder / "python3"
+    python.write_text(f"#!/bin/sh\nPYTHONPATH={package} exec {sys.executable} \"$@\"\n")
+    python.chmod(0o755)
+    return python
+
+
+def test_the_installed_hermes_is_asked_and_asked_again_only_when_it_changed(tmp_path, monkeypatch):
+    from watchdog.sqlite import reference
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    python = fake_hermes(tmp_path, "id, title")
+    answer = reference.ask(str(python))
+    assert answer is not None and answer.name.endswith("installed")
+    board = tmp_path / "kanban.db"
+    db = sqlite3.connect(board)
+    db.executescript("CREATE TABLE tasks(id); CREATE TABLE task_events(id)")
+    db.close()
+    assert look(board, reference=answer).missing == (("tasks", "title", ""),)
+    monkeypatch.setattr(reference, "_answer", lambda python, timeout: pytest.fail("asked twice"))
+    assert reference.ask(str(python)) == answer
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    fake_hermes(tmp_path, "id, title, newer")
+    changed = reference.ask(str(python))
+    assert changed is not None and "newer" in changed.things["kanban"][0].sql
+    assert reference.ask("/bin/true") is None

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -184,20 +186,17 @@ try:
         release = ""
 finally:
     shutil.rmtree(home, ignore_errors=True)
-sys.__stdout__.write("\\n" + json.dumps({"version": release, "found": found, "said": said}) + "\\n")
+files = [getattr(sys.modules.get(name), "__file__", None)
+         for name in ("hermes_state", "hermes_cli.kanban_db", "gateway.platforms.api_server")]
+stamps = {file: os.stat(file).st_mtime_ns for file in files if file}
+sys.__stdout__.write("\\n" + json.dumps({"version": release, "found": found, "said": said, "stamps": stamps}) + "\\n")
 '''
 
 
 def ask(python: str, timeout: float = 60) -> Reference | None:
     """The schema of the Hermes that this Python can import; None when there is none."""
-    import subprocess
-
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    try:
-        done = subprocess.run([python, "-s", "-c", _ASK], capture_output=True, text=True, timeout=timeout,
-                              stdin=subprocess.DEVNULL, env=environment, cwd="/")
-        answer = json.loads(done.stdout.strip().splitlines()[-1])
-    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+    answer = _remembered(python) or _answer(python, timeout)
+    if answer is None:
         return None
     if not answer["found"]:
         return release(answer["version"])
@@ -210,6 +209,42 @@ def ask(python: str, timeout: float = 60) -> Reference | None:
         if kind not in things and fallback:
             things[kind] = fallback.things[kind]
     return Reference(f"Hermes {answer['version'] or 'of unknown version'}, installed", things, releases()[-1].optional)
+
+
+def _answer(python: str, timeout: float) -> Mapping | None:
+    import subprocess
+
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = subprocess.run([python, "-s", "-c", _ASK], capture_output=True, text=True, timeout=timeout,
+                              stdin=subprocess.DEVNULL, env=environment, cwd="/")
+        answer = json.loads(done.stdout.strip().splitlines()[-1])
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+        return None
+    if answer["stamps"] and not answer["said"]:
+        memory = _memory(python)
+        with suppress(OSError):
+            memory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            part = memory.with_name(f".{memory.name}.{os.getpid()}")
+            part.write_text(json.dumps(answer), "utf-8")
+            part.replace(memory)
+    return answer
+
+
+def _memory(python: str) -> Path:
+    """Where the answer of this Python is kept: asking takes a second, a quick look milliseconds."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(cache, "hermes-watchdog", f"schema-{zlib.crc32(os.fsencode(python)):08x}.json")
+
+
+def _remembered(python: str) -> Mapping | None:
+    """The kept answer, as long as the files it came from have not changed."""
+    try:
+        answer = json.loads(_memory(python).read_text("utf-8"))
+        same = all(os.stat(file).st_mtime_ns == stamp for file, stamp in answer["stamps"].items())
+        return answer if same and answer["stamps"] else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def pythons(home: Path | None) -> Iterator[str]:

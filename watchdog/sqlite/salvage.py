@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -92,7 +93,7 @@ class _Work:
         for tree in orphans:
             self.pages.claim_overflow(tree)
         for tree in orphans:
-            rows = [row for row in islice(self.pages.rows(tree), SAMPLE) if row.values is not None]
+            rows = [row for row in islice(self.pages.rows(_sample(tree)), SAMPLE) if row.values is not None]
             if not rows:
                 continue
             layouts = [layout for name in torn if self._in_gap(name, [row.rowid for row in rows])
@@ -251,6 +252,12 @@ class _Work:
                             fresh.note(name, row.rowid, f"lost; text from {fill.fts}", fill.values, row.values[1])
                 whole = whole or not tree.missing
         return whole
+
+
+def _sample(tree: Tree) -> Tree:
+    """Leaves from all over a tree, the last first: the newest rows have the most columns."""
+    step = max(1, len(tree.leaves) // 20)
+    return Tree(tree.name, tree.root, True, leaves=array("I", [tree.leaves[-1], *tree.leaves[:-1:step]]))
 
 
 def salvage(opened: Opened, fresh: Fresh, entries: Sequence[Entry], guessed: Mapping[str, tuple[Layout, ...]],
