@@ -9,6 +9,11 @@ mount -t tmpfs tmpfs /var/log
 mkdir /var/log/journal
 mount --bind "$folder/journal" /var/log/journal
 mount --bind "$folder/units" /etc/systemd/system
+if [ -d /var/spool/cron ]; then
+    mount -t tmpfs tmpfs /var/spool/cron            # no crontab of the host runs here, none of ours stays there
+    mkdir -m 1730 /var/spool/cron/crontabs
+    chgrp crontab /var/spool/cron/crontabs
+fi
 mount -t tmpfs tmpfs /sys/fs/cgroup
 mount -t cgroup2 cgroup2 /sys/fs/cgroup # rooted at our own cgroup, so machines never see one another's units
 cat /proc/sys/kernel/random/uuid > /run/boot-id

@@ -21,7 +21,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.lab)
-            item.add_marker(pytest.mark.timeout(240)) if item.config.pluginmanager.hasplugin("timeout") else None
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Get what is missing, once, before the workers start."""
+    if session.config.option.markexpr == "lab" and not hasattr(session.config, "workerinput"):
+        parts.install()
 
 
 @pytest.fixture(scope="session")
@@ -49,6 +54,7 @@ def lab(real_parts: None, request: pytest.FixtureRequest) -> Iterator[Callable[.
     """lab('0.19.0', platforms=(…)) → world, machine, gateway (not started), watchdog."""
     worlds: list[World] = []
     machines: list[Machine] = []
+    gateways: list[Gateway] = []
 
     def make(version: str, platforms: tuple[str, ...] = ("telegram",), systemd: bool = True, settings: str = "",
              rules: dict[str, str] | None = None, **how) -> SimpleNamespace:
@@ -58,12 +64,16 @@ def lab(real_parts: None, request: pytest.FixtureRequest) -> Iterator[Callable[.
         machines.append(machine)
         machine.boot()
         gateway = Gateway(machine, version, platforms, **how)
+        gateways.append(gateway)
         return SimpleNamespace(world=world, machine=machine, gateway=gateway,
                                watchdog=Watchdog(gateway, settings, rules))
 
     yield make
     for machine in machines:
         machine.kill()
+    for gateway in gateways:
+        if gateway.process:
+            gateway.process.wait(10)
     for world in worlds:
         if request.node.stash.get(FAILED, False):       # what a person needs to find out why
             kept = parts.CACHE / "failed" / request.node.name.replace("/", "_")

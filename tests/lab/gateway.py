@@ -51,18 +51,33 @@ class Gateway:
     # its supervisor
 
     def install(self, extra: str = "") -> None:
-        """Hermes' own installer writes the unit; a drop-in shortens its times, another holds what a scenario wants."""
-        later = [] if self.version == "0.13.0" else ["--no-start-now", "--start-on-login"]
-        self.machine.run([self.python, "-m", "hermes_cli.main", "gateway", "install", "--system", "--run-as-user",
-                          "root", "--force", *later], check=True)
+        """The unit as Hermes' own installer writes it, enabled; a drop-in shortens its times, another holds what a
+        scenario wants."""
         unit = self.machine.units / UNIT
-        until(lambda: f"hermes-{self.version}/" in unit.read_text(), "the unit of this version", within=5)
+        unit.write_text(self._unit_text())
+        self.machine.systemctl("daemon-reload")
+        self.machine.systemctl("enable", UNIT)
         drop_in = self.machine.units / f"{UNIT}.d/lab.conf"
         drop_in.parent.mkdir(exist_ok=True)
         drop_in.write_text(f"[Service]\nRestartSec={self.restart_after}\n" + (
             f"TimeoutStopSec={self.stop_timeout}\n" if self.stop_timeout else ""))
         drop_in.with_name("scenario.conf").write_text(extra)
         self.machine.systemctl("daemon-reload")
+
+    def _unit_text(self) -> str:
+        """Written once per version by the real installer on a real machine; only the home differs afterwards."""
+        kept = parts.venv(f"hermes-{self.version}") / "hermes-gateway.service"
+        home = str(self.machine.user_home)
+        if not kept.exists():
+            later = [] if self.version == "0.13.0" else ["--no-start-now", "--start-on-login"]
+            self.machine.run([self.python, "-m", "hermes_cli.main", "gateway", "install", "--system", "--run-as-user",
+                              "root", "--force", *later], check=True)
+            text = (self.machine.units / UNIT).read_text()
+            assert f"HERMES_HOME={self.home}" in text and f"hermes-{self.version}/" in text, text
+            fresh = kept.with_suffix(f".{os.getpid()}")
+            fresh.write_text(text.replace(home, "@HOME@"))
+            fresh.rename(kept)
+        return kept.read_text().replace("@HOME@", home)
 
     def start(self) -> None:
         if self.machine.systemd:

@@ -46,8 +46,8 @@ def test_restarts_asked_for_in_the_chat_are_no_crash_loop(lab, version):
     for number in range(2, 6):
         it.gateway.tell("/restart")
         it.gateway.wait_until_running(starts=number)
-        it.gateway.answers(f"number {number}")
-        person.is_quiet(it, checks=1)
+    it.gateway.answers("enough?")
+    person.is_quiet(it)
 
 
 def test_a_kill_that_systemd_heals_by_itself_is_silence(lab):
