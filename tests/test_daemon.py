@@ -248,6 +248,37 @@ def test_a_lock_that_another_check_holds_is_waited_for_and_not_forgotten(life: L
     assert any("is at work on this home" in line for line in life.said)
 
 
+def test_an_answer_between_two_checks_is_heard_within_half_a_minute(life: Life) -> None:
+    life.rule("often", "15m")
+    asked: list[datetime] = []
+
+    def heard(ctx: Context, now: datetime) -> bool:
+        asked.append(now)
+        return timedelta(minutes=4) <= now - START < timedelta(minutes=4, seconds=20)
+
+    life.at(10, life.stop)
+    assert life.watching(life.note_and_record, heard=heard).run() == 0
+    assert [at - START for at in life.checks][1:] and timedelta(minutes=4) <= life.checks[1] - START < timedelta(minutes=4, seconds=30)
+    assert len(life.checks) == 2 and len(asked) <= 31
+
+
+def test_channels_are_asked_only_while_a_question_is_open(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = life.folder / "config" / "settings.yaml"
+    settings.write_text(
+        "replies:\n  channels:\n    - ntfy: {server: 'http://127.0.0.1:9', approvers: [{name: ann, topic: secret-topic-of-ann}]}\n"
+    )
+    asked: list[object] = []
+    monkeypatch.setattr("watchdog.telling.hear", lambda *words, **more: asked.append(words) or (("yes",), ()))
+    ctx = life.load()
+    assert module.heard(ctx, START) is False  # no store, no question
+    with ctx.store() as store:
+        assert module.heard(ctx, START) is False and asked == []
+        store.db.execute("INSERT INTO plans (state) VALUES ('pending')")
+    assert module.heard(ctx, START) is True and len(asked) == 1
+    settings.unlink()
+    assert module.heard(life.load(), START) is False and len(asked) == 1
+
+
 def test_two_daemons_of_one_home_do_not_run_beside_each_other(life: Life) -> None:
     life.rule("often", "15m")
     held = one_at_a_time(Context(life.args, START).state, START, "watchdog in the long-running mode", "daemon.lock")

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 HEARTBEAT = 10.0  # seconds between two looks at files, clock and stop; a host that slept is noticed within it
 AGAIN = timedelta(seconds=30)  # after another process held the lock
+LISTEN = timedelta(seconds=20)  # between two looks for an answer, while a question is open
 JUMP = timedelta(seconds=60)  # a clock that went back by more is set anew
 GRACE = 10.0  # seconds that a check may go on after a stop was asked for
 
@@ -71,6 +72,7 @@ class Daemon:
     say: Callable[[str], None]
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     wait: Callable[[float], None] | None = None
+    heard: Callable[[Context, datetime], bool] = lambda context, now: False  # has somebody answered a question?
     stop_limit: timedelta = timedelta(minutes=10)
     grace: float = GRACE
 
@@ -80,6 +82,7 @@ class Daemon:
     problem: str = ""  # with an edit of the files that is not used
     last_error: str = ""
     again_at: datetime | None = None
+    listened: datetime | None = None
     beat: float = field(default_factory=lambda: time.monotonic())
     over: threading.Event = field(default_factory=threading.Event)
 
@@ -127,8 +130,10 @@ class Daemon:
     def check_due(self) -> None:
         """One check of all rules that are due by the stored runs; none when there is nothing to do."""
         now = self.clock()
-        if self.stopping or not self.due(now):
-            return
+        if not self.stopping and self.due(now):
+            self.check_now(now)
+
+    def check_now(self, now: datetime) -> None:
         self.checking, self.beat, self.again_at = True, time.monotonic(), None
         try:
             report = self.check(self.context, now)
@@ -188,7 +193,20 @@ class Daemon:
         if self.again_at is not None and now >= self.again_at:
             self.again_at = None
             self.check_due()
+        if self.listened is None or not timedelta(0) <= now - self.listened < LISTEN:
+            self.listened = now
+            if self.answered(now):
+                self.check_now(now)  # whoever said yes holds a phone and waits
         return not self.stopping
+
+    def answered(self, now: datetime) -> bool:
+        try:
+            return self.heard(self.context, now)
+        except Busy:
+            return False
+        except WatchdogError as error:
+            self.failed(str(error))
+            return False
 
     def reload(self) -> None:
         """Take the edited files, or keep the last good set and say what is wrong with the edit, and where."""
@@ -283,6 +301,22 @@ def fingerprint(config: Path) -> tuple[tuple[str, int, int, int], ...]:
         except OSError:
             continue
     return tuple(sorted(found))
+
+
+def heard(context: Context, now: datetime) -> bool:
+    """Whether an answer came to an open question; asks the channels only while there is one."""
+    settings = context.settings
+    store = context.look_at_store() if settings.notify.replies.channels else None
+    if store is None:
+        return False
+    with store:
+        if store.db.execute("SELECT 1 FROM plans WHERE state = 'pending' LIMIT 1").fetchone() is None:
+            return False
+    from watchdog.telling import hear
+
+    with one_at_a_time(context.state, now), context.store() as open_store:
+        answers, _ = hear(open_store, settings.notify, now, limits=settings.limits)
+    return bool(answers)
 
 
 def worth_telling(report: Report) -> bool:

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 HELP = {
     "run": ("checks on APScheduler's clock, until stopped", """\
 Each rule's 'every:' is a trigger; rules that are due at the same moment make one check. Edited rules and settings are
-taken within seconds; a broken edit is told with its line and the last good set stays in force. SIGTERM stops it: at once
-between checks, after a repair that has begun. Under systemd it says when it is ready and that it lives.
+taken within seconds; a broken edit is told with its line and the last good set stays in force. While a question is open,
+an answer is heard within half a minute. SIGTERM stops it: at once between checks, after a repair that has begun. Under
+systemd it says when it is ready and that it lives.
 
 examples:
   hermes-watchdog run                       in a terminal; Ctrl-C ends it
@@ -119,7 +120,7 @@ def add_arguments(commands: Any) -> None:
 
 def run_daemon(args: argparse.Namespace) -> int:
     from watchdog.cli.check import run_once
-    from watchdog.daemon import Daemon, say
+    from watchdog.daemon import Daemon, heard, say
 
     _need_home(context(args))
 
@@ -128,7 +129,7 @@ def run_daemon(args: argparse.Namespace) -> int:
         assert ctx.settings is not None and ctx.book is not None  # read now, so that a mistake is told now
         return ctx
 
-    return Daemon(load, run_once, say, stop_limit=args.stop_limit).run()
+    return Daemon(load, run_once, say, heard=heard, stop_limit=args.stop_limit).run()
 
 
 def run_status(args: argparse.Namespace) -> int:
