@@ -76,10 +76,10 @@ def _install_packages() -> dict[str, str]:
     if not wanted:
         return {}
     if os.geteuid() != 0 or not shutil.which("apt-get"):
-        return {name: "needs root and apt-get" for name in wanted}
+        return dict.fromkeys(wanted, "needs root and apt-get")
     problem = _run("apt-get", "update", "-q") or _run(
         "apt-get", "install", "-yq", "--no-install-recommends", *wanted)
-    return {name: problem for name in wanted} if problem else {}
+    return dict.fromkeys(wanted, problem) if problem else {}
 
 
 def _install_venv(name: str) -> str:

@@ -200,3 +200,38 @@ def test_the_service_is_ready_checks_at_once_survives_a_freeze_and_stops_cleanly
     shutil.rmtree(drop)
     systemd.watchdog("uninstall")
     assert not list((systemd.top / "units").rglob("gateway-watchdog-*"))
+
+
+def test_a_stop_in_the_middle_of_a_real_repair_lets_it_finish(tmp_path: Path) -> None:
+    from watchdog import demo_home
+    from watchdog.demo import surroundings
+
+    with surroundings(tmp_path):
+        home = demo_home.build(tmp_path, datetime.now(UTC))
+        config = demo_home.settings(tmp_path, 9)
+        (config / "settings.yaml").write_text("backups: false\napproval: {auto: [heal-database, add-missing-columns]}\n")
+        subprocess.run(demo_home.command(tmp_path), timeout=20)
+        words = [sys.executable, "-P", "-m", "watchdog", "run"]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
+            try:
+                until(lambda: _one(tmp_path, "SELECT count(*) FROM steps_done") >= 2, "a repair is going on")
+                running.send_signal(signal.SIGTERM)
+                said, _ = running.communicate(timeout=60)
+                assert running.returncode == 0 and said.endswith("stopped (SIGTERM)\n"), said
+                assert _one(tmp_path, "SELECT count(*) FROM plans WHERE state = 'done'") == 1
+                assert demo_home.still_runs(home)
+            finally:
+                running.kill()
+                demo_home.end_gateway(home)
+
+
+def _one(top: Path, sql: str) -> int:
+    for path in (top / "state").glob("*/watchdog.db"):
+        db = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)
+        try:
+            return int(db.execute(sql).fetchone()[0])
+        except sqlite3.OperationalError:
+            break
+        finally:
+            db.close()
+    return 0

@@ -15,6 +15,7 @@ from . import person
 from .gateway import UNIT
 from .test_operators_story import STATE, TLS_RECORD, rows
 
+
 # seconds into the approved repair: before, in and after its steps, whatever the machine's speed
 @pytest.mark.parametrize(("end", "after"), [("kill", 1.0), ("kill", 2.5), ("reboot", 1.5), ("reboot", 4.0)])
 def test_a_repair_cut_short_loses_nothing_and_is_told(lab, end, after):

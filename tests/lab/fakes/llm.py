@@ -66,7 +66,7 @@ class Llm:
                 {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "A title"}}],
                 "usage": {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}})
         out = await open_stream(request)
-        if how["do"] == "sensitive" or how["do"] == "sensitive-after-tool" and steps:
+        if how["do"] == "sensitive" or (how["do"] == "sensitive-after-tool" and steps):
             await out.write(sse({"error": {"message": SENSITIVE, "type": "bad_request_error", "code": 1027}}))
             return out
         if how["do"] in ("hang", "reset", "tls"):
@@ -99,7 +99,7 @@ class Llm:
                                       "content": [{"type": "text", "text": "A title"}]})
         out = await open_stream(request)
         start = event("message_start", {"message": whole})
-        if how["do"] == "sensitive" or how["do"] == "sensitive-after-tool" and steps:
+        if how["do"] == "sensitive" or (how["do"] == "sensitive-after-tool" and steps):
             await out.write(event("error", {"error": {"type": "api_error", "message": SENSITIVE}}))
             return out
         if how["do"] in ("hang", "reset", "tls"):

@@ -66,8 +66,7 @@ def certify(name: str, ca: bool = False, signer=None) -> tuple[ec.EllipticCurveP
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     signer_key, issuer = (signer[0], signer[1].subject) if signer else (key, subject)
     now = datetime.datetime.now(datetime.UTC)
-    usage = {field: False for field in ("content_commitment", "key_encipherment", "data_encipherment",
-                                        "key_agreement", "encipher_only", "decipher_only")}
+    usage = dict.fromkeys(("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only", "decipher_only"), False)
     cert = (x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key.public_key())
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - datetime.timedelta(days=1)).not_valid_after(now + datetime.timedelta(days=2))
