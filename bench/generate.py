@@ -7,6 +7,8 @@ every hour that is wanted; the hour's story (bench/scenarios.py) is merged in. g
 Hermes does: every line of the gateway is in both.
 """
 
+# ruff: noqa: E501 (log lines, as long as Hermes writes them)
+
 from __future__ import annotations
 
 import argparse
@@ -26,10 +28,7 @@ HOUR = 60 * MINUTE
 STAMP = "@@@@-@@-@@ @@:"  # where the date and the hour go; minutes and seconds are the same in every hour
 DAY = "@DAY@@@@"
 VARIANTS = 6
-WORDS = (
-    "please check the report again and tell me whether 请 帮 我 看 看 今天 的 备份 是否 成功 謝謝 お願いします エラー 오류 build deploy kanban board "
-    "invoice café naïve 数据库 超时 重启 网关 what is the status of server twelve summary translate 🙂 draft reply"
-).split()
+WORDS = ["please", "check", "the", "report", "again", "and", "tell", "me", "whether", "请", "帮", "我", "看", "看", "今天", "的", "备份", "是否", "成功", "謝謝", "お願いします", "エラー", "오류", "build", "deploy", "kanban", "board", "invoice", "café", "naïve", "数据库", "超时", "重启", "网关", "what", "is", "the", "status", "of", "server", "twelve", "summary", "translate", "🙂", "draft", "reply"]
 Row = tuple[int, bytes, bool]  # offset in ms, the whole line, whether the gateway wrote it
 
 

@@ -1,5 +1,7 @@
 """Small random logs without sense: the lines that rules look for in any order, damaged in any way a file can be."""
 
+# ruff: noqa: E501 (log lines, as long as Hermes writes them)
+
 from __future__ import annotations
 
 from datetime import datetime, timedelta
@@ -73,7 +75,8 @@ def random_home(folder: Path, random: Random) -> None:
     for _ in range(random.randrange(5, 120)):
         at += timedelta(seconds=random.expovariate(1 / pace))
         if random.random() < 0.03:
-            at += timedelta(minutes=random.choice((-1, 6, 11, 16, 40)))
+            at += timedelta(minutes=random.choice((6, 11, 16, 40)))
+        # Not further back than lines may be out of order: where a clock was set back, only the file's own order is left.
         jitter = timedelta(seconds=random.choice((0, 0, 0, 0, -3, -20)))
         for gateway, line in _lines(random, at + jitter, *random.choice(kinds)):
             logs[False].append(line)

@@ -24,7 +24,6 @@ sys.path.insert(0, str(ROOT))
 
 from bench import peers, place  # noqa: E402
 from bench.generate import generate  # noqa: E402
-
 from watchdog import __version__  # noqa: E402
 from watchdog.rulebook import load  # noqa: E402
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +11,7 @@ from watchdog.errors import SlowPattern
 from watchdog.model import Condition, Event, Finding, Line, Rule, Span
 from watchdog.sources.gate import Gate, words_of
 from watchdog.text import harmless, spell
+from watchdog.values import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,8 @@ def lines_by_source(rules: Iterable[Rule]) -> dict[str, list[Line]]:
 
 
 Posts = dict[str, list[Witness]]
+Order = tuple[Any, list[tuple[Line, str, Any, str]]]
+_NOTHING: dict[str, str] = {}
 
 
 def evaluate(rules: Sequence[Rule], events: Iterable[Event], blind: Mapping[str, str], now: datetime) -> Evaluation:
@@ -113,6 +115,7 @@ class Desk:
 
     def __init__(self) -> None:
         self.entries: list[tuple[Line, str, Any, str]] = []
+        self.orders: dict[tuple[int, ...] | None, list[Order]] = {}
 
     def add(self, line: Line, rule: str, watch: Any, role: str) -> None:
         self.entries.append((line, rule, watch, role))
@@ -129,35 +132,40 @@ class Desk:
             for word in words or ():
                 self.by_word[ids[word]].append(number)
 
-    def show(self, event: Event, slow: dict[str, str]) -> None:
-        if event.hits is None:
-            numbers: Iterable[int] = range(len(self.entries))
-        elif len(event.hits) == 1 and not self.always:
-            numbers = self.by_word[event.hits[0]]
-        else:
-            numbers = sorted({*self.always, *(number for hit in event.hits for number in self.by_word[hit])})
-        text = f"{event.text}\n{event.more}" if event.more else event.text
-        known: dict[Any, dict[str, str] | None] = {}
-        for_watch: dict[int, tuple[Any, dict[str, dict[str, str]]]] = {}
+    def _orders(self, hits: tuple[int, ...] | None) -> list[Order]:
+        """Who may want a record in which the reader saw these words: (pattern, its entries), each pattern once."""
+        numbers: Iterable[int] = range(len(self.entries))
+        if hits is not None:
+            numbers = sorted({*self.always, *(number for hit in hits for number in self.by_word[hit])})
+        orders: dict[Any, list[tuple[Line, str, Any, str]]] = {}
         for number in numbers:
-            line, rule, watch, role = self.entries[number]
-            if rule in slow or (line.level and event.level not in line.level):
-                continue
-            if line.logger and not event.logger.startswith(line.logger):
-                continue
-            if line.pattern is None:
-                captures: dict[str, str] | None = {}
-            else:
-                if line.pattern not in known:
+            orders.setdefault(self.entries[number][0].pattern, []).append(self.entries[number])
+        self.orders[hits] = list(orders.items())
+        return self.orders[hits]
+
+    def show(self, event: Event, slow: dict[str, str]) -> None:
+        text = f"{event.text}\n{event.more}" if event.more else event.text
+        orders = self.orders.get(event.hits)
+        seen: dict[Any, dict[str, dict[str, str]]] = {}  # watch → role → what was captured
+        for pattern, entries in self._orders(event.hits) if orders is None else orders:
+            captures: dict[str, str] | None = None
+            for line, rule, watch, role in entries:
+                if rule in slow or (line.level and event.level not in line.level):
+                    continue
+                if line.logger and not event.logger.startswith(line.logger):
+                    continue
+                if captures is None:
                     try:
-                        known[line.pattern] = line.pattern.match(text)
+                        captures = pattern.match(text) if pattern is not None else _NOTHING
                     except SlowPattern as error:
-                        slow[rule] = f"{error} ({event.where})"
-                        known[line.pattern] = None
-                captures = known[line.pattern]
-            if captures is not None:
-                for_watch.setdefault(id(watch), (watch, {}))[1].setdefault(role, captures)
-        for watch, roles in for_watch.values():
+                        slow.update((one, f"{error} ({event.where})") for _, one, _, _ in entries)
+                    if captures is None:
+                        break
+                if watch in seen:
+                    seen[watch].setdefault(role, captures)
+                else:
+                    seen[watch] = {role: captures}
+        for watch, roles in seen.items():
             watch.see(roles, event)
 
 
@@ -246,6 +254,6 @@ def limits(rule: Rule) -> dict[str, str]:
     return found
 
 
-class _Fields(dict):  # type: ignore[type-arg]
+class _Fields(dict[str, str]):
     def __missing__(self, name: str) -> str:
         return "?"

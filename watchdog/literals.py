@@ -1,55 +1,178 @@
-"""Which plain words a pattern cannot match without: the cheap test that comes before the dear one."""
+"""What can be told of a pattern without matching it: the words it needs, how it begins, how dear it can become.
+
+The words are the cheap test that comes before the dear one: a record without them is never parsed.
+"""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import product
+from typing import Any
 
 SHORTEST = 4  # a shorter word is in nearly every line
+MANY = 64  # alternatives; more of them would cost more than they save
+LONG = 16  # a repeat that may go on for longer than this counts as endless
+WAYS = 256  # through alternatives and things that may be left out
+_SIMPLE = ("LITERAL", "NOT_LITERAL", "IN", "ANY", "CATEGORY")  # one character each
+# Syntax that the regex package has and re reads as something else: fuzzy matches, nested sets.
+_FOREIGN = re.compile(r"(?<!\\)\{(?!\d+,?\d*\}|,\d+\})|\[\[|\[[^\]]*(?:--|&&|\|\||~~)")
+_NAMED = re.compile(r"\(\?<(?![=!])")
+
+
+class Study:
+    """What is known of one pattern."""
+
+    __slots__ = ("degree", "heads", "words")
+
+    def __init__(self, words: frozenset[str] | None, heads: frozenset[str] | None, degree: int | None):
+        self.words = words  # at least one of them is in every text that it matches; None: no such set
+        self.heads = heads  # every text that it matches begins with one of them; None: not known
+        self.degree = degree  # matching takes at most length to this power; None: nobody knows
+
+
+UNKNOWN = Study(None, None, None)
 
 
 @lru_cache(maxsize=4096)
-def literals(pattern: str) -> frozenset[str] | None:
-    """Words of which at least one is in every text that the pattern matches; None when there is no such set."""
+def study(pattern: str) -> Study:
+    """Read the pattern as re does; what only the regex package understands is not known."""
+    from re import _parser  # type: ignore[attr-defined]
+
+    if _FOREIGN.search(pattern):
+        return UNKNOWN
+    try:
+        tree = _parser.parse(as_re(pattern))
+    except (re.error, RecursionError, OverflowError, ValueError):
+        return Study(*_with_same_names(pattern), None)
+    return _studied(tree)
+
+
+def _with_same_names(pattern: str) -> tuple[frozenset[str] | None, frozenset[str] | None]:
+    """The regex package allows one name in several branches; the names do not change the words."""
     from re import _parser  # type: ignore[attr-defined]
 
     try:
-        tree = _parser.parse(re.sub(r"\(\?<(?![=!])", "(?P<", pattern))
+        known = _studied(_parser.parse(re.sub(r"\(\?P<\w+>", "(", as_re(pattern))))
     except (re.error, RecursionError, OverflowError, ValueError):
-        return None  # the regex package knows more syntax than re: such a pattern sees every record
+        return None, None
+    return known.words, known.heads
+
+
+def as_re(pattern: str) -> str:
+    """(?<name>…) as re spells it."""
+    return _NAMED.sub("(?P<", pattern)
+
+
+def literals(pattern: str) -> frozenset[str] | None:
+    """Words of which at least one is in every text that the pattern matches; None when there is no such set."""
+    return study(pattern).words
+
+
+def _studied(tree: Any) -> Study:
+    bound = _degree(tree)
+    degree = bound[0] if bound else None
     if tree.state.flags & re.IGNORECASE:
-        return None
-    words = _best(tree)
-    return words if words and min(map(len, words)) >= SHORTEST else None
+        return Study(None, None, degree)
+    words, (heads, _) = _best(tree), _heads(tree)
+    # '…' stands where chat text was cut, so it is in the text that patterns see and not in the log.
+    good = words and min(map(len, words)) >= SHORTEST and not any("…" in word or "\ufffd" in word for word in words)
+    known = "" not in heads and not any("…" in head or "\ufffd" in head for head in heads)
+    return Study(words if good else None, heads if known else None, degree)
 
 
-def _best(items: object) -> frozenset[str] | None:
-    """The set with the longest shortest word among all that the sequence requires."""
-    choices: list[frozenset[str]] = []
-    run = ""
-    for name, value in [*items, (None, None)]:  # type: ignore[misc]
+def _heads(items: Any) -> tuple[frozenset[str], bool]:
+    """(how a match begins, one of these; whether that is all of it)."""
+    heads = frozenset([""])
+    for name, value in items:
         kind = str(name)
         if kind == "LITERAL":
-            run += chr(value)
+            heads = frozenset(head + chr(value) for head in heads)
+        elif kind in ("AT", "ASSERT", "ASSERT_NOT"):
+            continue  # stands between characters and takes none
+        elif kind in ("SUBPATTERN", "BRANCH", "ATOMIC_GROUP") and (parts := _parts(kind, value)):
+            inner = [_heads(part) for part in parts]
+            more = frozenset().union(*(head for head, _ in inner))
+            if len(heads) * len(more) > MANY:
+                return heads, False
+            heads = frozenset(first + second for first, second in product(heads, more))
+            if not all(whole for _, whole in inner):
+                return heads, False
+        else:
+            return heads, False
+    return heads, True
+
+
+def _parts(kind: str, value: Any) -> list[Any]:
+    """The alternatives inside a group; none when its letters may be of either case."""
+    if kind == "BRANCH":
+        return list(value[1])
+    if kind == "ATOMIC_GROUP":
+        return [value]
+    _, added, _, content = value
+    return [] if added & re.IGNORECASE else [content]
+
+
+def _best(items: Any) -> frozenset[str] | None:
+    """The set with the longest shortest word among all that the sequence requires."""
+    choices: list[frozenset[str]] = []
+    run = frozenset([""])
+    for item in [*items, (None, None)]:
+        name, value = item
+        kind = str(name)
+        if kind == "LITERAL":
+            run = frozenset(word + chr(value) for word in run)
             continue
-        if kind == "AT":
-            continue  # an anchor stands between no characters
-        if run:
-            choices.append(frozenset([run]))
-            run = ""
+        if kind in ("AT", "ASSERT", "ASSERT_NOT"):
+            continue
         inner: frozenset[str] | None = None
-        if kind == "SUBPATTERN":
-            _, added, _, content = value
-            inner = None if added & re.IGNORECASE else _best(content)
+        if kind in ("SUBPATTERN", "BRANCH", "ATOMIC_GROUP") and (parts := _parts(kind, value)):
+            heads, whole = _heads([item])
+            if len(run) * len(heads) <= MANY:
+                run = frozenset(first + second for first, second in product(run, heads))
+                if whole:
+                    continue
+            branches = [_best(part) for part in parts]
+            if all(branches):
+                inner = frozenset().union(*(branch for branch in branches if branch))
         elif kind in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
             least, _, content = value
             inner = _best(content) if least else None
-        elif kind == "ATOMIC_GROUP":
-            inner = _best(value)
-        elif kind == "BRANCH":
-            branches = [_best(branch) for branch in value[1]]
-            if all(branches):
-                inner = frozenset().union(*(branch for branch in branches if branch))
-        if inner:
-            choices.append(inner)
+        choices += [words for words in (run, inner) if words and "" not in words]
+        run = frozenset([""])
     return max(choices, key=lambda words: (min(map(len, words)), -len(words)), default=None)
+
+
+def _degree(items: Any, ways: int = 1) -> tuple[int, int] | None:
+    """(how many endless repeats stand beside one another, how many ways lead through the rest); None when that is no bound."""
+    endless = 0
+    for name, value in items:
+        kind = str(name)
+        if kind in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
+            _, most, content = value
+            if int(most) > 1:
+                if len(content) != 1 or str(content[0][0]) not in _SIMPLE:
+                    return None  # a repeat of what can be read in several ways is how patterns hang
+                if int(most) > LONG:
+                    endless += 1
+                else:
+                    ways *= int(most)
+                continue
+            inner, more = [content], 1  # it may be left out
+        elif kind in ("SUBPATTERN", "ASSERT", "ASSERT_NOT"):
+            inner, more = [value[-1]], 0
+        elif kind == "BRANCH":
+            inner, more = list(value[1]), 0
+        elif kind == "ATOMIC_GROUP":
+            inner, more = [value], 0
+        elif kind in _SIMPLE or kind == "AT":
+            continue
+        else:
+            return None  # it refers back, or is something new
+        known = [_degree(part) for part in inner]
+        if None in known:
+            return None
+        sure = [one for one in known if one is not None]
+        endless += max((one for one, _ in sure), default=0)
+        ways *= sum(one for _, one in sure) + more
+    return (endless, ways) if ways <= WAYS else None

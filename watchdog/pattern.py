@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from typing import Any
 
 from watchdog.errors import SlowPattern
+from watchdog.literals import Study, as_re, study
 
 LIMIT_SECONDS = 0.5  # a sane pattern needs microseconds
+# How long a text may be that a pattern with so many endless repeats is matched against without watching the clock:
+# within these lengths it takes at most some millions of steps.
+_SAFE_LENGTH = {0: 1_000_000, 1: 100_000, 2: 2500, 3: 400}
+_NOTHING: dict[str, str] = {}
 
 
 class Pattern:
-    """A regular expression in the syntax of the regex package."""
+    """A regular expression in the syntax of the regex package.
+
+    The regex package can stop a match that takes too long, and costs more to load than a whole check. So re does the
+    work where it provably ends in time, and regex does the rest.
+    """
 
     __slots__ = ("__dict__", "text", "where")
 
-    def __init__(self, text: str, where: str = ""):
+    def __init__(self, text: str, where: str = "", known: Study | None = None):
         self.text = text
         self.where = where
+        if known is not None:
+            self.__dict__["study"] = known
+
+    @cached_property
+    def study(self) -> Study:
+        return study(self.text)
 
     @cached_property
     def compiled(self) -> Any:
@@ -25,8 +41,27 @@ class Pattern:
 
         return regex.compile(self.text, regex.VERSION0)
 
+    @cached_property
+    def _quick(self) -> tuple[Any, int, tuple[str, ...] | None]:
+        """(match by re, up to which length of text, the names when every group has one)."""
+        length = _SAFE_LENGTH.get(self.study.degree, 0) if self.study.degree is not None else 0
+        if not length:
+            return None, -1, None
+        try:
+            compiled = re.compile(as_re(self.text))
+        except re.error:
+            return None, -1, None
+        return compiled.match, length, tuple(compiled.groupindex) if len(compiled.groupindex) == compiled.groups else None
+
     def match(self, text: str) -> dict[str, str] | None:
         """The named captures when it matches from the start; None when not."""
+        quick, length, names = self._quick
+        if len(text) <= length:
+            if (found := quick(text)) is None:
+                return None
+            if names is not None:
+                return dict(zip(names, found.groups(""), strict=True)) if names else _NOTHING
+            return found.groupdict("")
         try:
             found = self.compiled.match(text, timeout=LIMIT_SECONDS)
         except TimeoutError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, tzinfo
 
 SLACK = timedelta(seconds=30)  # lines of different threads may be this much out of order
+_SLACK = SLACK.total_seconds()
 
 
 class LocalClock:
@@ -12,32 +13,41 @@ class LocalClock:
 
     def __init__(self, zone: tzinfo | None = None):
         self.zone = zone
-        self._minutes: dict[bytes, tuple[float, float] | None] = {}
+        self._minutes: dict[bytes, tuple[float, float]] = {}
+        self._seconds: dict[bytes, float] = {}  # at most the 60,000 milliseconds of a minute
         self._last = float("-inf")
 
     def read(self, stamp: bytes) -> datetime | None:
         """The time at the start of a line, None when there is none."""
-        minute = stamp[:16]
         try:
-            known = self._minutes[minute]
+            early, late = self._minutes[stamp[:16]]
+            seconds = self._seconds[stamp[16:23]]
         except KeyError:
-            known = self._minutes[minute] = self._minute(minute)
-            if len(self._minutes) > 20_000:
-                self._minutes.clear()
-        if known is None or stamp[16:17] != b":" or stamp[19:20] != b",":
-            return None
-        try:
-            seconds = int(stamp[17:19]) + int(stamp[20:23]) / 1000
-        except ValueError:
-            return None
-        early, late = known
+            known = self._learn(stamp)
+            if known is None:
+                return None
+            early, late, seconds = known
         at = early + seconds
         # In the hour that comes twice, a time before what was already written is its second coming.
-        if late != early and at < self._last - SLACK.total_seconds():
+        if late != early and at < self._last - _SLACK:
             at = late + seconds
         if at > self._last or self._last - at > 7200:  # a clock set back: follow it
             self._last = at
         return datetime.fromtimestamp(at, UTC)
+
+    def _learn(self, stamp: bytes) -> tuple[float, float, float] | None:
+        """A minute or a second not seen before."""
+        minute, rest = stamp[:16], stamp[16:23]
+        if len(self._minutes) > 20_000:
+            self._minutes.clear()
+        known = self._minutes.get(minute) or self._minute(minute)
+        if known is None or len(rest) != 7 or rest[:1] != b":" or rest[3:4] != b",":
+            return None
+        if not (rest[1:3].isdigit() and rest[4:].isdigit()):
+            return None
+        self._minutes[minute] = known
+        seconds = self._seconds[rest] = int(rest[1:3]) + int(rest[4:]) / 1000
+        return *known, seconds
 
     def _minute(self, minute: bytes) -> tuple[float, float] | None:
         """The two epochs a local minute can mean; equal except in the hour that comes twice."""

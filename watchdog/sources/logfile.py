@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from watchdog.model import Event
-from watchdog.sources.chattext import MAY_QUOTE, TAIL, cut
-from watchdog.sources.gate import Gate
+from watchdog.sources.chattext import HONEST, TAIL, cut, may_quote
+from watchdog.sources.gate import INBOUND, Gate
 from watchdog.sources.localtime import SLACK, LocalClock
 
 BLOCK = 1 << 20
@@ -22,7 +22,8 @@ _HEADER = re.compile(
     rb"(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) (?P<level>[A-Z]+)(?: \[(?P<session>[^\]\n]{0,200})\])? "
     rb"(?P<logger>[\w.-]{1,200}): "
 )
-_NEXT = re.compile(rb"\n(?=\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z])")
+_STAMP = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]")
+_NEXT = re.compile(rb"\n(?=%b)" % _STAMP.pattern)
 _SIBLING = re.compile(r"\.(\d{1,4})(\.gz)?$")
 
 
@@ -191,77 +192,78 @@ class _Reader:
         self.last_at: datetime | None = None
 
     def records(self, name: str, offset: int, block: bytes, following: bytes) -> Iterator[Event]:
-        gated = self.gate is not None and not self.gate.open
+        """The records of one block that some rule may want; all of them when there is no gate."""
         self._distrust(block, 0, self.doubt_left)
-        for start, stop, hits in self._gated(block) if gated else _all(block):
-            event = self._record(block, start, stop, following, f"{name}@{offset + start}", hits)
-            if event is not None and (event.hits != () or event.ambiguous):
-                yield event
-        if not gated:
+        gate = self.gate
+        if gate is None or gate.open:
+            for start, stop in _all(block):
+                if (head := _HEADER.match(block, start)) and (event := self._record(block, head, stop, following, name, offset, None)):
+                    yield event
             return
-        tail = block.rfind(b"\n2", 0, len(block) - 1) + 1  # the newest record, wanted or not
-        if found := _HEADER.match(block, tail):
-            self.last_at = self.clock.read(found["stamp"]) or self.last_at
-
-    def _gated(self, block: bytes) -> Iterator[tuple[int, int, tuple[int, ...]]]:
-        """(start, end, words) of each record that holds a wanted word."""
-        assert self.gate is not None
-        start = stop = -1
-        hits: list[int] = []
-        for number, at in self.gate.marks(block):
-            if at < stop:
-                if number not in hits:
-                    hits.append(number)
+        for head, stop, hits in self._marked(gate, block):
+            wanted = gate.wanted(hits, block, head.end())
+            if not wanted and (not block.startswith(INBOUND, head.end()) or HONEST.match(block, head.end(), stop)):
                 continue
-            if hits:
-                yield start, stop, tuple(hits)
+            event = self._record(block, head, stop, following, name, offset, wanted)
+            if event is not None and (wanted or event.ambiguous):
+                yield event
+        if found := _HEADER.match(block, _last_record(block)):  # the newest record, wanted or not
+            self.last_at = self.clock.read(found[1]) or self.last_at
+
+    def _marked(self, gate: Gate, block: bytes) -> Iterator[tuple[re.Match[bytes], int, list[int]]]:
+        """(header, end, words) of each record that holds a wanted word."""
+        head: re.Match[bytes] | None = None
+        stop = -1
+        hits: list[int] = []
+        for number, at in gate.marks(block):
+            if at < stop:
+                hits.append(number)
+                continue
+            if head is not None:
+                yield head, stop, hits
             start = block.rfind(b"\n", 0, at) + 1
-            while start and not _HEADER.match(block, start):
+            while not (head := _HEADER.match(block, start)) and start and not _STAMP.match(block, start):
                 start = block.rfind(b"\n", 0, start - 1) + 1  # a word in a traceback belongs to its record
             following = _NEXT.search(block, at)
             stop = following.start() + 1 if following else len(block)
             hits = [number]
-        if hits:
-            yield start, stop, tuple(hits)
+        if head is not None:
+            yield head, stop, hits
 
     def _record(
-        self, block: bytes, start: int, stop: int, following: bytes, where: str, hits: tuple[int, ...] | None
+        self, block: bytes, head: re.Match[bytes], stop: int, following: bytes, name: str, offset: int, hits: tuple[int, ...] | None
     ) -> Event | None:
-        found = _HEADER.match(block, start)
-        at = self.clock.read(found["stamp"]) if found else None
-        if found is None or at is None:
+        stamp, level, session, logger = head.groups()
+        at = self.clock.read(stamp)
+        if at is None:
             return None
         self.last_at = at
-        next_stamp = block[stop : stop + 23] if stop < len(block) else following[:23]
-        body = block[found.end() : min(stop, found.end() + LONGEST)].decode("utf-8", "replace")
+        start, message = head.span()
+        body = block[message : min(stop, message + LONGEST)].decode("utf-8", "replace")
         text, _, more = body.partition("\n")
         text = text.rstrip("\r\0")
         facts = _NOTHING
-        ambiguous = ""
-        if start < self.doubt:
-            ambiguous = "it follows a user name with a line break in it"
-        if MAY_QUOTE.match(text):
+        ambiguous = "it follows a user name with a line break in it" if start < self.doubt else ""
+        if may_quote(text):
             text, facts, why = cut(text)
             if why and not ambiguous:
                 ambiguous = why
-                if not TAIL.search(block, found.end(), stop):
+                if not TAIL.search(block, message, stop):
                     self._distrust(block, stop, LONGEST)
-        session = found["session"]
         return Event(
-            at=at,
-            source=self.source,
-            text=text,
-            where=where,
-            logger=found["logger"].decode("ascii", "replace"),
-            level=found["level"].decode("ascii", "replace"),
-            session=session.decode("utf-8", "replace") if session else "",
-            facts=facts,
-            more=more.rstrip("\n"),
-            next_at=self.clock.read(next_stamp) if next_stamp else None,
-            hits=hits if hits is None or self.gate is None else self.gate.wanted(hits),
-            ambiguous=ambiguous,
+            at,
+            self.source,
+            text,
+            f"{name}@{offset + start}",
+            logger.decode("ascii", "replace"),
+            level.decode("ascii", "replace"),
+            session.decode("utf-8", "replace") if session else "",
+            facts,
+            more.rstrip("\n") if more else "",
+            self.clock.read(block[stop : stop + 23] if stop < len(block) else following[:23]),
+            hits,
+            ambiguous,
         )
-
 
     def _distrust(self, block: bytes, start: int, reach: int) -> None:
         """A name with a line break is being written: until its real end, every line may be the name's."""
@@ -273,12 +275,12 @@ class _Reader:
 _NOTHING: dict[str, str] = {}
 
 
-def _all(block: bytes) -> Iterator[tuple[int, int, None]]:
+def _all(block: bytes) -> Iterator[tuple[int, int]]:
     start = 0
     for found in _NEXT.finditer(block):
-        yield start, found.start() + 1, None
+        yield start, found.start() + 1
         start = found.start() + 1
-    yield start, len(block), None
+    yield start, len(block)
 
 
 def _last_record(block: bytes) -> int:
