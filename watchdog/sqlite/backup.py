@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -13,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from watchdog.errors import WatchdogError
+from watchdog.hands import as_owner
 from watchdog.sqlite import checks
 from watchdog.sqlite.reading import Moved, connect, place
 from watchdog.sqlite.reference import CORE
@@ -44,7 +47,11 @@ def folder_for(path: str | os.PathLike) -> Path:
 def good_ones(folder: Path, name: str) -> list[SnapshotReport]:
     """The backups that passed their checks and are still there, newest first."""
     found = []
-    for note in sorted(folder.glob("*.json"), reverse=True):
+    try:
+        notes = sorted(folder.glob("*.json"), reverse=True)
+    except OSError:
+        return []
+    for note in notes:
         with suppress(OSError, ValueError, TypeError):
             report = SnapshotReport(**json.loads(note.read_text("utf-8")))
             file = folder / (note.stem + ".db")
@@ -89,14 +96,17 @@ def snapshot(path: str | os.PathLike, folder: str | os.PathLike | None = None, *
     except OSError as error:
         return SnapshotReport(path, False, f"cannot back up {path}: {error.strerror}")
     try:
-        place_for.mkdir(mode=0o700, parents=True, exist_ok=True)
-        free = checks.free_space(str(place_for))
-        if free < size + size // 10 + ROOM:
-            return SnapshotReport(path, False, f"no room for a backup of {path}: it needs {size >> 10} KB, "
-                                  f"{place_for} has {free >> 10} KB")
-        return _take(path, place_for, keep, now, owner)
+        with as_owner(place_for):
+            place_for.mkdir(mode=0o700, parents=True, exist_ok=True)
+            free = checks.free_space(str(place_for))
+            if free < size + size // 10 + ROOM:
+                return SnapshotReport(path, False, f"no room for a backup of {path}: it needs {size >> 10} KB, "
+                                      f"{place_for} has {free >> 10} KB")
+            return _take(path, place_for, keep, now, owner)
     except OSError as error:
         return SnapshotReport(path, False, f"cannot back up {path} to {place_for}: {error.strerror}")
+    except WatchdogError as error:
+        return SnapshotReport(path, False, f"cannot back up {path}: {error}")
 
 
 def _take(path: str, folder: Path, keep: int, now: datetime, owner: os.stat_result) -> SnapshotReport:
@@ -105,7 +115,7 @@ def _take(path: str, folder: Path, keep: int, now: datetime, owner: os.stat_resu
     os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     try:
         try:
-            copy_live(path, str(part))
+            _copy(path, part)
             rows, fault = verify(str(part))
         except sqlite3.Error as error:
             return SnapshotReport(path, False, f"the backup of {path} failed: {error}; the older ones are kept",
@@ -135,6 +145,21 @@ def _take(path: str, folder: Path, keep: int, now: datetime, owner: os.stat_resu
             os.unlink(old.file[:-3] + ".json")
             os.unlink(old.file)
     return report
+
+
+def _copy(path: str, part: Path) -> None:
+    """A live copy. What root would read and make beside the database, its owner does; root only takes over the bytes."""
+    with as_owner(path) as other:
+        if not other:
+            copy_live(path, str(part))
+            return
+        with tempfile.TemporaryDirectory(prefix=f".{os.path.basename(path)}.look-", dir=os.path.dirname(path)) as folder:
+            lent = Path(folder, "copy.db")
+            lent.touch(0o600)
+            copy_live(path, str(lent))
+            source = lent.open("rb")
+    with source, part.open("wb") as target:
+        shutil.copyfileobj(source, target)
 
 
 def copy_live(path: str, to: str, tries: int = 3) -> None:

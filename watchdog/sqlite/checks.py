@@ -74,10 +74,11 @@ def doubts(db: sqlite3.Connection, most: int = 20) -> list[tuple[str, int, str]]
     found: list[tuple[str, int, str]] = []
     before = db.text_factory
     try:
+        copied = {fill.table for fill in fills(schema(db))}     # its copies tell better whether zeros belong there
         for table in tables(db):
-            for position, row in enumerate(_rows(db, table)):
-                if row is None or any(type(value) is str and HOLE in value for value in row):
-                    found += list(_doubtful(db, table, position, most - len(found)))
+            for row in _rows(db, table):
+                if row is None or (table not in copied and any(type(value) is str and HOLE in value for value in row)):
+                    found += list(_doubtful(db, table, table not in copied, most - len(found)))
                     break
             if len(found) >= most:
                 return found
@@ -89,7 +90,7 @@ def doubts(db: sqlite3.Connection, most: int = 20) -> list[tuple[str, int, str]]
     return found[:most]
 
 
-HOLE = "\0" * 32
+HOLE = "\0" * 8
 
 
 def _rows(db: sqlite3.Connection, table: str) -> Iterator[tuple | None]:
@@ -106,8 +107,8 @@ def _rows(db: sqlite3.Connection, table: str) -> Iterator[tuple | None]:
         cursor.close()
 
 
-def _doubtful(db: sqlite3.Connection, table: str, start: int, most: int) -> Iterator[tuple[str, int, str]]:
-    db.text_factory = lambda raw: why_doubtful(raw) or raw      # a reason is a str, text stays bytes
+def _doubtful(db: sqlite3.Connection, table: str, holes: bool, most: int) -> Iterator[tuple[str, int, str]]:
+    db.text_factory = lambda raw: why_doubtful(raw, holes) or raw       # a reason is a str, text stays bytes
     try:
         cursor = db.execute(f"SELECT _rowid_, * FROM {quoted(table)}")
     except sqlite3.OperationalError:
@@ -122,9 +123,9 @@ def _doubtful(db: sqlite3.Connection, table: str, start: int, most: int) -> Iter
             return
 
 
-def why_doubtful(raw: bytes) -> str:
+def why_doubtful(raw: bytes, holes: bool = True) -> str:
     try:
-        return "its text has a hole of zeros" if HOLE in raw.decode("utf-8") else ""
+        return "its text has a hole of zeros" if HOLE in raw.decode("utf-8") and holes else ""
     except UnicodeDecodeError:
         return "its text is not valid UTF-8"
 

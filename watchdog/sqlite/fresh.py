@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from watchdog.sqlite import checks
 from watchdog.sqlite.layout import Layout
+from watchdog.sqlite.making import make
 from watchdog.sqlite.raw import Entry, Header, Text, Value
 from watchdog.sqlite.reading import connect
 from watchdog.sqlite.reference import is_virtual, quoted, shadows
@@ -64,11 +65,11 @@ class Fresh:
         for entry in entries:
             if (entry.type == "table" and entry.name not in inner and not entry.name.startswith("sqlite_")
                     and not is_virtual(entry.sql)):
-                self.db.execute(entry.sql)
+                make(self.db, entry.sql)
                 self.tallies[entry.name] = Tally()
         for entry in entries:       # unique ones must be there before the rows, to refuse a second row of the same key
             if entry.table in self.tallies and _unique(entry):
-                self.db.execute(entry.sql)
+                make(self.db, entry.sql)
 
     def put(self, layout: Layout, rowid: int, values: Sequence[Value], doubt: str = "", backup: bool = False) -> bool:
         """Insert one row and read it back; False when the table will not have it as it is."""
@@ -178,11 +179,11 @@ class Fresh:
         wanted = {(entry.type, entry.name): entry.sql for entry in entries}
         for entry in entries:
             if entry.type == "index" and entry.sql and entry.table in self.tallies and not _unique(entry):
-                self.db.execute(entry.sql)
+                make(self.db, entry.sql)
         self.db.execute("COMMIT")
         for entry in entries:
             if entry.type == "table" and is_virtual(entry.sql):
-                self.db.execute(entry.sql)
+                make(self.db, entry.sql)
         for fill in checks.fills(wanted):
             if fill.table in self.tallies:
                 self.db.execute("BEGIN")
@@ -191,7 +192,7 @@ class Fresh:
         for kind in ("view", "trigger"):
             for entry in entries:
                 if entry.type == kind:
-                    self.db.execute(entry.sql)
+                    make(self.db, entry.sql)
 
     def close(self) -> None:
         self.db.close()

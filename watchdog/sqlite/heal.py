@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from watchdog.errors import WatchdogError
+from watchdog.hands import as_owner, owner_of
 from watchdog.sqlite import backup, checks, swap
 from watchdog.sqlite.backup import SnapshotReport, snapshot
 from watchdog.sqlite.grade import Verdict, drift
@@ -19,7 +21,7 @@ from watchdog.sqlite.ladder import Candidate, climb
 from watchdog.sqlite.look import look, observe
 from watchdog.sqlite.migrate import MigrateReport, migrate
 from watchdog.sqlite.raw import Entry
-from watchdog.sqlite.reference import Reference, nearest
+from watchdog.sqlite.reference import Reference, nearest, releases
 from watchdog.sqlite.rungs import Case
 
 __all__ = ["HealReport", "MigrateReport", "Rows", "SnapshotReport", "UndoReport", "heal", "migrate", "snapshot", "undo"]
@@ -70,8 +72,37 @@ def heal(path: str | os.PathLike, *, backups: Path | None = None, dry_run: bool 
          progress: Callable[[str], None] | None = None, reference: Reference | None = None,
          now: datetime | None = None) -> HealReport:
     """Heal a database, or say why not. Raises WatchdogError, with the reason, when it must not be touched."""
-    path, now = os.path.realpath(path), now or datetime.now(UTC)
-    tick = progress or (lambda text: None)
+    now, tick = now or datetime.now(UTC), progress or (lambda text: None)
+    with _lent(path, backups) as backups:
+        path = os.path.realpath(path)
+        return _heal_alone(path, backups, dry_run, tick, reference, now)
+
+
+@contextmanager
+def _lent(path: str | os.PathLike, backups: Path | None) -> Iterator[Path | None]:
+    """As the owner of the database, with the newest good backup where they can read it: root's own folder is closed to them."""
+    import subprocess  # noqa: F401  before we are someone who may not read this program's own files
+
+    from watchdog.sqlite import deep  # noqa: F401
+    releases()
+    good = backup.newest(path, backups) if backups and owner_of(path) else None
+    with ExitStack() as opened:
+        source = opened.enter_context(open(good.file, "rb")) if good else None
+        opened.enter_context(as_owner(path))
+        if good is None or source is None:
+            yield backups
+            return
+        beside = os.path.dirname(os.path.realpath(path))
+        folder = opened.enter_context(tempfile.TemporaryDirectory(prefix=f".{os.path.basename(path)}.lent-", dir=beside))
+        copy = Path(folder, os.path.basename(good.file))
+        with copy.open("wb") as target:
+            shutil.copyfileobj(source, target)
+        backup.write_json(copy.with_suffix(".json"), {**asdict(good), "file": str(copy)})
+        yield Path(folder)
+
+
+def _heal_alone(path: str, backups: Path | None, dry_run: bool, tick: Callable[[str], None],
+                reference: Reference | None, now: datetime) -> HealReport:
     with swap.alone(path):
         resumed = not dry_run and swap.finish(path)
         tick("looking")
@@ -230,7 +261,11 @@ def _worth(salvage: str) -> bool:
 
 def undo(path: str | os.PathLike, *, now: datetime | None = None) -> UndoReport:
     """Put back what the last heal replaced; what is there now goes to quarantine first."""
-    path, now = os.path.realpath(path), now or datetime.now(UTC)
+    with as_owner(path):
+        return _undo(os.path.realpath(path), now or datetime.now(UTC))
+
+
+def _undo(path: str, now: datetime) -> UndoReport:
     with swap.alone(path):
         swap.finish(path)
         folders = sorted(swap.quarantine_of(path).glob("*/manifest.json"), reverse=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 from watchdog.sqlite import holders
 from watchdog.sqlite.grade import Seen, Verdict, drift, grade
+from watchdog.sqlite.making import is_making
 from watchdog.sqlite.raw import (
     ENCODINGS,
     TABLE_LEAF,
@@ -149,6 +150,9 @@ def _schema(seen: Seen, image: Image, header: Header, wal: Wal) -> Seen:
     twice = _twice(entries)
     if twice:
         return replace(seen, schema_fault=f"the schema names {twice} twice; SQLite refuses to open such a file")
+    strange = next((entry.name for entry in entries if entry.sql and not is_making(entry.sql)), "")
+    if strange:
+        return replace(seen, schema_fault=f"what the schema says of {strange} makes nothing; SQLite refuses to open such a file")
     bad, empty = [], []
     for entry in entries:
         if not entry.root or is_virtual(entry.sql):

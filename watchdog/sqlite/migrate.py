@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from watchdog.errors import WatchdogError
+from watchdog.hands import as_owner
 from watchdog.sqlite.backup import snapshot
 from watchdog.sqlite.look import look
+from watchdog.sqlite.making import make
 from watchdog.sqlite.raw import MAGIC
 from watchdog.sqlite.reading import uri
 from watchdog.sqlite.reference import Column, Reference, Thing, columns_of, is_virtual, quoted
@@ -61,13 +63,14 @@ def migrate(path: str | os.PathLike, *, reference: Reference, dry_run: bool = Fa
     taken = snapshot(path, backups)
     if not taken.ok:
         raise WatchdogError(f"{taken.says}; nothing was changed")
-    db = sqlite3.connect(uri(path, "mode=rw"), uri=True, timeout=timeout, isolation_level=None)
-    try:
-        return _migrate(db, path, reference, things, taken.file)
-    except sqlite3.Error as error:
-        raise WatchdogError(f"{path}: {error}; nothing was changed, try again when the gateway is quiet") from error
-    finally:
-        db.close()
+    with as_owner(path):
+        db = sqlite3.connect(uri(path, "mode=rw"), uri=True, timeout=timeout, isolation_level=None)
+        try:
+            return _migrate(db, path, reference, things, taken.file)
+        except sqlite3.Error as error:
+            raise WatchdogError(f"{path}: {error}; nothing was changed, try again when the gateway is quiet") from error
+        finally:
+            db.close()
 
 
 def _migrate(db: sqlite3.Connection, path: str, reference: Reference, things: tuple[Thing, ...],
@@ -94,7 +97,7 @@ def _migrate(db: sqlite3.Connection, path: str, reference: Reference, things: tu
             wanted = thing.type == "index" and thing.name not in names and thing.table in touched
             if wanted and _fits(db, thing, things):
                 with suppress(sqlite3.IntegrityError):      # a unique index over rows that are not
-                    db.execute(thing.sql)
+                    make(db, thing.sql)
                     indexes.append(thing.name)
         db.execute("COMMIT")
     except BaseException:
@@ -141,7 +144,7 @@ def why_not_addable(thing: Thing, column: Column) -> str:
 def _unique_columns(sql: str) -> set[str]:
     db = sqlite3.connect(":memory:")
     try:
-        db.execute(sql)
+        make(db, sql)
         (name,) = db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchone()
         found = set()
         for row in db.execute(f"PRAGMA index_list({quoted(name)})").fetchall():
@@ -164,8 +167,8 @@ def _fits(db: sqlite3.Connection, index: Thing, things: tuple[Thing, ...]) -> bo
     have = {row[1].lower() for row in db.execute(f"PRAGMA table_xinfo({quoted(index.table)})")}
     memory = sqlite3.connect(":memory:")
     try:
-        memory.execute(next(thing.sql for thing in things if thing.type == "table" and thing.name == index.table))
-        memory.execute(index.sql)
+        make(memory, next(thing.sql for thing in things if thing.type == "table" and thing.name == index.table))
+        make(memory, index.sql)
         used = {str(row[2]).lower() for row in memory.execute(f"PRAGMA index_info({quoted(index.name)})") if row[2]}
     except (sqlite3.Error, StopIteration):
         return False

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
+from watchdog.sqlite.making import is_making
 from watchdog.sqlite.pages import UNKNOWN, Pages, Tree
 from watchdog.sqlite.raw import (
     ENCODINGS,
@@ -120,7 +121,7 @@ def _schema(pages: Pages, header: Header | None) -> tuple[list[Entry], int, bool
     pages.walk(tree)
     pages.claim_overflow(tree)
     rows = list(pages.rows(tree))
-    entries = [entry for row in rows if row.values and (entry := entry_of(row.values))]
+    entries = [entry for row in rows if row.values and (entry := entry_of(row.values)) and _plausible(entry)]
     whole = not tree.missing and len(entries) == len(rows) and bool(rows)
     if not whole:
         free = _free(pages, header)
@@ -133,6 +134,10 @@ def _schema(pages: Pages, header: Header | None) -> tuple[list[Entry], int, bool
     return list(names.values()), len(tree.missing), whole
 
 
+def _plausible(entry: Entry) -> bool:
+    return not entry.sql or is_making(entry.sql)
+
+
 def _schema_leaf(pages: Pages, number: int) -> list[Entry]:
     data = pages.image.page(number)
     if data[0] != TABLE_LEAF:
@@ -143,7 +148,7 @@ def _schema_leaf(pages: Pages, number: int) -> list[Entry]:
         for at in page.pointers:
             cell = read_cell(page, at, pages.image.usable)
             entry = entry_of(read_record(payload(pages.image, cell), pages.encoding))
-            if entry is None:
+            if entry is None or not _plausible(entry):
                 return []
             found.append(entry)
     except Bad:

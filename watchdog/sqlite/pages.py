@@ -271,7 +271,7 @@ def doubt_about(values: Sequence[Value]) -> str:
     for value in values:
         if isinstance(value, Text):
             return "its text is not valid UTF-8"
-        if isinstance(value, str) and "\0" * 32 in value:
+        if isinstance(value, str) and "\0" * 8 in value:
             return "its text has a hole of zeros"
     return ""
 

@@ -168,7 +168,11 @@ def children(page: Page) -> Iterator[tuple[int, int | None]]:
     """(child page, greatest key below it) of an interior page; keys only in table trees."""
     for at in page.pointers:
         child = struct.unpack_from(">I", page.data, at)[0]
-        yield child, signed(varint(page.data, at + 4)[0]) if page.kind == TABLE_INTERIOR else None
+        try:
+            key = signed(varint(page.data, at + 4)[0]) if page.kind == TABLE_INTERIOR else None
+        except IndexError:
+            raise Bad("a cell runs over the end of its page") from None
+        yield child, key
     yield page.right, None
 
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
+from watchdog.sqlite.making import make
 from watchdog.values import dataclass
 
 NAMES = {"state": "state.db", "kanban": "kanban.db", "response_store": "response_store.db"}
@@ -73,7 +74,7 @@ def columns_of(sql: str) -> tuple[Column, ...]:
 def _parse(sql: str) -> tuple[Column, ...]:
     db = sqlite3.connect(":memory:")
     try:
-        db.execute(sql)
+        make(db, sql)
         (name,) = db.execute("SELECT name FROM sqlite_schema").fetchone()
         rows = db.execute(f"PRAGMA table_xinfo({quoted(name)})").fetchall()
     except (sqlite3.Error, TypeError):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from watchdog.sqlite import checks
+from watchdog.sqlite.making import make
 from watchdog.sqlite.opening import Opened, open_damaged, rebuilt_header
 from watchdog.sqlite.pages import Pages
 from watchdog.sqlite.raw import Bad, Entry, read_header
@@ -220,12 +221,12 @@ def _furnish(file: str, entries: Sequence[Entry]) -> None:
         wanted = {(entry.type, entry.name): entry.sql for entry in entries}
         for entry in entries:
             if entry.sql and (entry.type == "index" or is_virtual(entry.sql)):
-                db.execute(entry.sql)
+                make(db, entry.sql)
         for fill in checks.fills(wanted):
             db.execute(fill.sql)
         for entry in entries:
             if entry.type in ("view", "trigger"):
-                db.execute(entry.sql)
+                make(db, entry.sql)
     finally:
         db.close()
     set_mode(file, wal_mode)

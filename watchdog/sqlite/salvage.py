@@ -11,6 +11,7 @@ from itertools import islice
 from watchdog.sqlite import checks
 from watchdog.sqlite.fresh import Fresh, Tally
 from watchdog.sqlite.layout import Layout, best, layout_of
+from watchdog.sqlite.making import make
 from watchdog.sqlite.merge import mend, merge
 from watchdog.sqlite.opening import Opened
 from watchdog.sqlite.pages import Tree
@@ -194,9 +195,9 @@ class _Work:
     def _index_columns(self, table: str, index: str, sql: str) -> tuple[str, ...]:
         db = sqlite3.connect(":memory:")
         try:
-            db.execute(self.layouts[table].sql)
+            make(db, self.layouts[table].sql)
             if sql:
-                db.execute(sql)
+                make(db, sql)
             return tuple(str(row[2]) for row in db.execute(f"PRAGMA index_info({quoted(index)})"))
         except sqlite3.Error:
             return ()

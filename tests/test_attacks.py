@@ -1,0 +1,178 @@
+"""What the agent itself may try: it writes the home, its databases, its logs and its pid file, and wants the watchdog to act for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from watchdog.errors import WatchdogError
+from watchdog.hands import ANYONE, hands
+from watchdog.sqlite.heal import heal, migrate, snapshot
+from watchdog.sqlite.look import look
+from watchdog.sqlite.making import make
+from watchdog.sqlite.reference import columns_of, is_virtual, releases
+
+AGENT = 65534  # nobody: the user whom the gateway runs as, in tests where the watchdog is root
+as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root has something to lose to another user")
+
+
+@pytest.fixture
+def place():
+    """A folder of root's that others may look into, which pytest's own is not."""
+    folder = Path(tempfile.mkdtemp(prefix="attack-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def forged(path: Path, sql: str) -> Path:
+    """A database whose schema says this of one table."""
+    db = sqlite3.connect(path)
+    db.execute("CREATE TABLE sessions(id)")
+    db.execute("CREATE TABLE messages(id)")
+    db.execute("PRAGMA writable_schema=ON")
+    db.execute("UPDATE sqlite_schema SET sql = ? WHERE name = 'messages'", (sql,))
+    db.commit()
+    db.close()
+    return path
+
+
+# A schema is text out of a file that the agent writes.
+
+ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c"
+
+
+@pytest.mark.parametrize("sql", ["VACUUM INTO '{}'", "ATTACH '{}' AS x", f"CREATE TABLE messages AS {ENDLESS}", ENDLESS])
+def test_a_schema_that_is_a_command_is_not_run_by_a_look(tmp_path, sql):
+    told = look(forged(tmp_path / "state.db", sql.format(tmp_path / "made")))
+    assert not (tmp_path / "made").exists()
+    assert told.grade == ("drifted" if sql.startswith("CREATE") else "broken")
+    assert columns_of(sql.format(tmp_path / "made")) == ()
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TABLE a(x INTEGER PRIMARY KEY, y TEXT UNIQUE DEFAULT 'now', z AS (upper(y)), CHECK(length(y) > 1))",
+        "CREATE VIRTUAL TABLE a USING fts5(x)",
+        "CREATE VIEW a AS SELECT 1",
+        "create unique index a on there(x) where x > 1",
+        "CREATE TRIGGER a AFTER INSERT ON there BEGIN DELETE FROM there WHERE x = new.x; END",
+    ],
+)
+def test_what_a_schema_may_hold_is_made(sql):
+    db = sqlite3.connect(":memory:")
+    db.execute("CREATE TABLE there(x)")
+    make(db, sql)
+    assert db.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'a'").fetchone() == (1,)
+    db.close()
+
+
+# The home is the agent's; root works there with no more than the agent's rights.
+
+
+@pytest.fixture
+def home(place):
+    """A home of the agent's, watched by root."""
+    (place / "state").mkdir(mode=0o700)
+    folder = place / "hermes"
+    folder.mkdir()
+    os.chown(folder, AGENT, AGENT)
+    return folder
+
+
+def broken(home: Path, kind: str = "state") -> Path:
+    """A real database of the agent's whose header is gone."""
+    path = home / f"{kind}.db"
+    db = sqlite3.connect(path)
+    for thing in releases()[-1].things[kind]:
+        if thing.type == "table" and not is_virtual(thing.sql):
+            db.execute(thing.sql)
+    db.execute("INSERT INTO sessions(id, source, started_at) VALUES('one', 'cli', 1.0)")
+    db.commit()
+    db.close()
+    with path.open("r+b") as file:
+        file.write(b"\0" * 16)
+    os.chown(path, AGENT, AGENT)
+    return path
+
+
+@as_root
+@pytest.mark.parametrize("name", ["state.db.quarantine", "state.db.backups", ".state.db.repair"])
+def test_a_folder_of_the_repair_that_is_a_link_gives_nothing_away(home, place, name):
+    path = broken(home)
+    treasure = place / "treasure"
+    treasure.mkdir(mode=0o755)
+    (home / name).symlink_to(treasure)
+    with suppress(WatchdogError, OSError):
+        heal(path)
+    snapshot(path)
+    status = treasure.stat()
+    assert (status.st_uid, status.st_mode & 0o777) == (0, 0o755)
+    assert not list(treasure.iterdir())
+
+
+@as_root
+def test_root_heals_a_database_of_another_user_as_that_user(home, place):
+    path = broken(home)
+    report = heal(path, backups=place / "state" / "backups")
+    assert report.ok, report
+    assert {one.lstat().st_uid for one in home.rglob("*")} == {AGENT}
+    assert (os.geteuid(), os.getegid()) == (0, 0)
+
+
+@as_root
+def test_roots_own_backup_heals_a_database_that_nothing_else_can(home, place):
+    path, backups = broken(home), place / "state" / "backups"
+    heal(path)
+    assert snapshot(path, backups).ok
+    path.write_bytes(os.urandom(8192))
+    report = heal(path, backups=backups)
+    assert report.rung == "restored from the backup", report
+    assert not [one for one in home.iterdir() if "lent" in one.name]
+
+
+@as_root
+def test_a_link_in_the_place_of_the_database_is_not_healed_for_root(home, place):
+    roots = place / "roots.db"
+    roots.write_bytes(b"not a database, and root's")
+    (home / "state.db").symlink_to(roots)
+    with pytest.raises(WatchdogError):
+        heal(home / "state.db")
+    assert roots.read_bytes() == b"not a database, and root's"
+    assert sorted(one.name for one in place.iterdir()) == ["hermes", "roots.db", "state"]
+
+
+@as_root
+def test_a_migration_by_root_leaves_no_file_of_roots_beside_the_database(home, place):
+    path = home / "kanban.db"
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA journal_mode=WAL")
+    db.execute("CREATE TABLE tasks(id TEXT PRIMARY KEY, title TEXT)")
+    db.execute("CREATE TABLE task_events(id INTEGER PRIMARY KEY)")
+    db.commit()
+    db.close()
+    os.chown(path, AGENT, AGENT)
+    report = migrate(path, reference=releases()[-1], backups=place / "state" / "backups")
+    assert report.added, report
+    assert {one.lstat().st_uid for one in home.rglob("*")} == {AGENT}
+
+
+@as_root
+def test_whose_hands_a_folder_is_in(place, home):
+    shared = place / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    (place / "there").symlink_to(home)
+    assert hands(place) == frozenset()
+    assert hands(home / "kanban" / "boards") == {AGENT}
+    assert hands(place / "there") == {AGENT}
+    assert hands(shared) == {ANYONE}
+    assert hands(place / "nothing" / "here") == frozenset()
