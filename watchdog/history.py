@@ -55,5 +55,6 @@ class History:
 
 def with_starts(history: History, starts: Iterable[datetime]) -> History:
     """The same, knowing of further starts; one that was seen twice (by its process and by its log) is one."""
-    new = [at for at in starts if not any(abs(at - other) < timedelta(seconds=10) for other in history.starts)]
+    # A gateway on a busy machine needs many seconds from its first breath to its first line.
+    new = [at for at in starts if not any(abs(at - other) < timedelta(seconds=60) for other in history.starts)]
     return replace(history, starts=tuple(sorted((*history.starts, *new)))) if new else history

@@ -213,9 +213,15 @@ def _step(plan: Plan, part: str, number: int, step: Step, store: Store, world: W
 def undoing(plan: Plan, failed_at: int, alive: bool | None) -> tuple[Step, ...]:
     """Which steps take back what was done: only repairs that this very run finished, and the gateway is not left stopped.
 
-    A repair that failed left its file as it was; undoing it would take back an older, good one.
+    A repair that failed left its file as it was; undoing it would take back an older, good one. And a heal that passed its
+    gate stays when it was another repair that failed: the broken file would help nobody.
     """
-    repaired = {(step.kind, step.args.database) for step in plan.steps[:failed_at] if hasattr(step.args, "database")}
+    another = failed_at < len(plan.steps) and plan.steps[failed_at].kind != "gateway"
+    repaired = {
+        (step.kind, step.args.database)
+        for step in plan.steps[:failed_at]
+        if hasattr(step.args, "database") and not (another and step.kind == "heal_database")
+    }
     mine = any(step.kind == "command" for step in plan.steps[: failed_at + 1])
     undo = tuple(
         step for step in plan.rollback if (step.kind, getattr(step.args, "database", "")) in repaired or (step.kind == "command" and mine)

@@ -165,7 +165,7 @@ def _agents(home: Path, owner_uid: int) -> tuple[tuple[str, str], ...]:
 
 def drain_of(home: Path, argv: tuple[str, ...]) -> timedelta | None:
     """How long this Hermes waits for running turns before it stops: its setting, else what its release does."""
-    given = re.search(r"(?m)^\s+restart_drain_timeout:\s*([\d.]+)\s*(?:#.*)?$", _text(home / "config.yaml"))
+    given = re.search(r"(?m)[\s{,]restart_drain_timeout:\s*([\d.]+)\s*(?:[,}#].*)?$", _text(home / "config.yaml"))
     if given:
         return timedelta(seconds=float(given[1]))
     for program in argv[:2]:

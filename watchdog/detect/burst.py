@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 from watchdog.detect.common import Captures, key_of, longest, names_of, need_names, read_levels, read_lines
 from watchdog.detect.series import Series, states
 from watchdog.model import Event, Line, Span
-from watchdog.values import dataclass
+from watchdog.values import dataclass, replace
+from watchdog.text import harmless
 from watchdog.yamlfile import Section
 
 KIND = "burst"
@@ -23,6 +24,9 @@ class Burst:
     per: tuple[str, ...] = ()
     or_once: tuple[Line, ...] = ()  # a line that alone is enough
     unless: tuple[Line, ...] = ()  # a line that ends it at once
+    lives: tuple[Line, ...] = ()  # a sign of life
+    settles_after: timedelta | None = None  # nothing for so long after a sign of life: over
+    last: tuple[Line, ...] = ()  # the newest such line is quoted in the sentence
     key: str = ""
 
 
@@ -38,11 +42,16 @@ def read(section: Section) -> Burst:
         per=section.names("per", ()),
         or_once=read_lines(section, "or_once", ()),
         unless=read_lines(section, "unless", ()),
+        lives=read_lines(section, "lives", ()),
+        settles_after=section.duration("settles_after", None),
+        last=read_lines(section, "last", ()),
         key=section.text("key", ""),
     )
     need_names(section, "per", want.per, want.line)
     if want.at_least > 1 and want.within < timedelta(seconds=1) * (want.at_least - 1) / 1000:
         section.wrong_at("within", "no log can hold so many lines in so short a time; this rule would never match")
+    if bool(want.lives) != (want.settles_after is not None):
+        section.wrong("'lives' and 'settles_after' go together: after this sign of life and nothing for so long, it is over")
     section.done()
     return want
 
@@ -52,6 +61,8 @@ def lines(want: Burst) -> list[tuple[str, Line, bool]]:
         *(("line", line, True) for line in want.line),
         *(("or_once", line, True) for line in want.or_once),
         *(("unless", line, False) for line in want.unless),
+        *(("last", line, False) for line in want.last),
+        *(("lives", line, False) for line in want.lives),
     ]
 
 
@@ -60,19 +71,26 @@ def reach(want: Burst) -> timedelta:
 
 
 def says(want: Burst) -> frozenset[str]:
-    return names_of((*want.line, *want.or_once)) | {"times", "at_least", "within"}
+    return names_of((*want.line, *want.or_once, *want.last)) | {"times", "at_least", "within"}
 
 
 class Watch:
     def __init__(self, want: Burst):
         self.want = want
         self.series: dict[str, Series] = {}
+        self.last: Captures = {}
         self.known: dict[str, Captures] = {}  # session → what its lines captured, for lines that lack it
 
     def see(self, roles: Mapping[str, Captures], event: Event) -> None:
+        if "last" in roles:
+            self.last = {name: harmless(value, 200) for name, value in roles["last"].items()}
+        if "lives" in roles:
+            for series in self.series.values():
+                series.lives(event.at)
         if "unless" in roles:
             for series in self.series.values():
                 series.end(event.at)
+        if "unless" in roles or not roles.keys() & {"line", "or_once"}:
             return
         once = "or_once" in roles
         captures = roles["or_once"] if once else roles["line"]
@@ -83,11 +101,12 @@ class Watch:
             self.known[event.session] = captures
         key = key_of(captures, self.want.per, self.want.key)
         if key not in self.series:
-            self.series[key] = Series(self.want.at_least, self.want.within, self.want.within)
+            self.series[key] = Series(self.want.at_least, self.want.within, self.want.settles_after)
         self.series[key].add(key, event, captures, enough=once)
 
     def spans(self, now: datetime) -> list[Span]:
-        return [span for series in self.series.values() for span in series.spans(now)]
+        found = [span for series in self.series.values() for span in series.spans(now)]
+        return [replace(span, quotes={**span.quotes, **self.last}) for span in found] if self.last else found
 
     def state(self, now: datetime) -> list[str]:
         """For explain: how near each key is to its limit."""

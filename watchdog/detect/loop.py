@@ -20,27 +20,30 @@ class Loop:
     lines: tuple[Line, ...]
     at_least: int
     within: timedelta
-    settles_after: timedelta
     same: tuple[str, ...] = ()
     unless: tuple[Line, ...] = ()  # it lives: forget what was counted
+    lives: tuple[Line, ...] = ()  # a sign of life
+    settles_after: timedelta | None = None  # nothing for so long after a sign of life: over
     last: tuple[Line, ...] = ()  # the newest such line is quoted in the sentence
     key: str = ""
 
 
 def read(section: Section) -> Loop:
     steps = read_lines(section, "lines")
-    within = section.duration("within")
     want = Loop(
         lines=steps,
         at_least=section.number("at_least", 3, least=2, most=10_000),
-        within=within,
-        settles_after=section.duration("settles_after", within),
+        within=section.duration("within"),
+        lives=read_lines(section, "lives", ()),
+        settles_after=section.duration("settles_after", None),
         same=section.names("same", ()),
         unless=read_lines(section, "unless", ()),
         last=read_lines(section, "last", ()),
         key=section.text("key", ""),
     )
     need_names(section, "same", want.same, steps[:1])
+    if bool(want.lives) != (want.settles_after is not None):
+        section.wrong("'lives' and 'settles_after' go together: after this sign of life and nothing for so long, it is over")
     section.done()
     return want
 
@@ -50,6 +53,7 @@ def lines(want: Loop) -> list[tuple[str, Line, bool]]:
         *((f"step{number}", line, True) for number, line in enumerate(want.lines)),
         *(("unless", line, False) for line in want.unless),
         *(("last", line, False) for line in want.last),
+        *(("lives", line, False) for line in want.lives),
     ]
 
 
@@ -77,6 +81,10 @@ class Watch:
                 if key in self.series:
                     self.series[key].end(event.at)
             return
+        if "lives" in roles:
+            for key, (_, turn) in self.turns.items():
+                if key in self.series and self._agree(turn, roles["lives"]):
+                    self.series[key].lives(event.at)
         for key, (step, turn) in list(self.turns.items()):
             captures = roles.get(f"step{step}")
             if captures is not None and self._agree(turn, captures):

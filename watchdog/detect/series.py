@@ -15,8 +15,10 @@ from watchdog.values import replace
 class Series:
     """How often something happened, and when that was too often."""
 
-    def __init__(self, at_least: int, within: timedelta, settles_after: timedelta):
-        self.at_least, self.within, self.settles_after = at_least, within, settles_after
+    def __init__(self, at_least: int, within: timedelta, settles_after: timedelta | None):
+        self.at_least, self.within = at_least, within
+        self.settles_after = settles_after  # after a sign of life; None: there is no such sign
+        self.alive_at: datetime | None = None
         self.recent: deque[Event] = deque(maxlen=at_least)
         self.closed: list[Span] = []
         self.current: Span | None = None
@@ -25,6 +27,7 @@ class Series:
     def add(self, key: str, event: Event, quotes: Captures, enough: bool = False) -> None:
         """One more; `enough` alone passes the limit, however few there were."""
         self.settle(event.at)
+        self.alive_at = None
         self.recent.append(event)
         if self.current is not None:
             self.times += 0 if enough else 1
@@ -41,13 +44,26 @@ class Series:
         return Span(span.key, span.first_at, span.opened_at, max(span.last_at, event.at), None, known, {}, evidence)
 
     def settle(self, now: datetime) -> None:
-        """Close what has not come again for long enough."""
-        if self.current is not None and now - self.current.last_at > self.settles_after:
-            self.end(self.current.last_at + self.settles_after)
+        """Close what has lived for long enough, or not come again in a whole window; one more may open it again."""
+        if self.current is None:
+            return
+        over = self.current.last_at + self.within
+        if self.settles_after is not None and self.alive_at is not None:
+            over = min(over, self.alive_at + self.settles_after)
+        if now > over:
+            self._close(over)
+
+    def lives(self, at: datetime) -> None:
+        """A sign of life; when nothing happens for a while after it, this is over."""
+        self.settle(at)
+        self.alive_at = self.alive_at or at
 
     def end(self, at: datetime) -> None:
         """It is over; what comes next is counted anew."""
         self.recent.clear()
+        self._close(at)
+
+    def _close(self, at: datetime) -> None:
         if self.current is not None:
             self.closed.append(replace(self.current, ended_at=max(at, self.current.last_at)))
             self.current = None
