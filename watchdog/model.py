@@ -256,6 +256,7 @@ class Report:
     plans: tuple[Plan, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
     notices: tuple[Notice, ...] = ()
+    newly_blind: bool = True  # what cannot be seen is not what the last check could not see
     kept: tuple[Incident, ...] = ()  # open, and not looked at this time: their rule was blind or not due
 
     @property

@@ -17,7 +17,7 @@ from watchdog.reading import LOGS, Reading, Sources, read_all
 from watchdog.rulebook import LONGEST_LOOK_BACK, Rulebook
 from watchdog.sources.logfile import LogFile, placed
 from watchdog.store import Store
-from watchdog.store.incidents import all_incidents, finish_check, known_incidents, last_check, save_changes
+from watchdog.store.incidents import all_incidents, finish_check, known_incidents, last_blind, last_check, save_changes
 from watchdog.values import dataclass, replace
 
 if TYPE_CHECKING:
@@ -134,9 +134,10 @@ def _placed(finding: Finding, sources: Sources) -> Finding:
 def record(report: Report, store: Store, rules: Sequence[Rule]) -> Report:
     """Remember what a check decided: all of it or nothing."""
     with store.atomic():
+        newly_blind = last_blind(store).keys() != report.blind.keys()
         changes = save_changes(store, report.changes)
         finish_check(store, report.now, report.start, report.blind, (rule.id for rule in rules))
-    return replace(report, changes=changes)
+    return replace(report, changes=changes, newly_blind=newly_blind)
 
 
 def look_back(book: Rulebook, store: Store | None, now: datetime) -> datetime:

@@ -151,6 +151,8 @@ def _by_cgroup(facts: Facts) -> Supervisor | None:
 
 
 def _is_its_unit(unit: Unit, facts: Facts) -> bool:
+    if " -m watchdog " in f" {unit.command} " or "hermes-watchdog" in unit.command:
+        return False  # our own service, whose home is called .hermes; a gateway that it started sits in its cgroup
     return unit.main_pid == facts.pid or unit.name == facts.chosen or "hermes" in (unit.command + unit.name).lower()
 
 

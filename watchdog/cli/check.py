@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from watchdog.cli.common import WELL, WRONG, Context, a_duration, a_time, add_common, colours, context, in_zone, print_json
 from watchdog.model import EVERY_CHECK, Report
+from watchdog.values import replace
 
 CHECK = """\
 examples:
@@ -34,6 +34,7 @@ def add_arguments(commands: Any) -> None:
                                 description="Read the window, evaluate the rules, and say what is wrong and what would help.")
     check.add_argument("--dry-run", action="store_true", help="write nothing anywhere, not even the watchdog's own memory")
     check.add_argument("--now", type=a_time, metavar="TIME", help="pretend that it is this time (dry run only)")
+    check.add_argument("--all-profiles", action="store_true", help="this home and each of its profiles, one after the other")
     check.add_argument("--quiet", action="store_true", help="print nothing when nothing is wrong and nothing changed")
     add_common(check)
     check.set_defaults(run=run_check)
@@ -49,7 +50,27 @@ def add_arguments(commands: Any) -> None:
 
 
 def run_check(args: argparse.Namespace) -> int:
-    from watchdog.report import as_json, as_text
+    from watchdog.report import as_json
+
+    reports = []
+    for home in _homes(args):
+        args.home = home
+        reports.append(_one_home(args))
+    if args.json:
+        print_json([as_json(report) for report in reports] if args.all_profiles else as_json(reports[0]))
+    return WRONG if any(incident.status == "open" for report in reports for incident in report.incidents) else WELL
+
+
+def _homes(args: argparse.Namespace) -> list[str | None]:
+    if not args.all_profiles:
+        return [args.home]
+    from watchdog.install import profiles
+
+    return [str(home) for home in profiles(context(args).home)]
+
+
+def _one_home(args: argparse.Namespace) -> Report:
+    from watchdog.report import as_text
 
     ctx = context(args)
     now = in_zone(args.now, ctx) if args.now else ctx.now
@@ -67,12 +88,9 @@ def run_check(args: argparse.Namespace) -> int:
         report = dry_run(ctx.book, ctx.sources(), ctx.look_at_store(), ctx.settings, ctx.state, now)
     else:
         report = run_once(ctx, now)
-    wrong = any(incident.status == "open" for incident in report.incidents)
-    if args.json:
-        print_json(as_json(report))
-    elif not args.quiet or _worth_telling(report):
+    if not args.json and (not args.quiet or _worth_telling(report)):
         print(as_text(report, colours(), args.dry_run))
-    return WRONG if wrong else WELL
+    return report
 
 
 def run_once(ctx: Context, now: datetime) -> Report:
@@ -89,8 +107,8 @@ def run_once(ctx: Context, now: datetime) -> Report:
             with time_limit(ctx.settings.time_limit):
                 # Whoever starts a check wants an answer now; only rules with a slower pace of their own wait for it.
                 slower = [rule for rule in ctx.book.rules if rule.every != EVERY_CHECK]
-                later = set(slower) - set(due(slower, last_runs(store), now, ctx.settings.zone))
-                rules = tuple(rule for rule in ctx.book.rules if rule not in later)
+                ready = {rule.id for rule in due(slower, last_runs(store), now, ctx.settings.zone)}
+                rules = tuple(rule for rule in ctx.book.rules if rule.every == EVERY_CHECK or rule.id in ready)
                 report = full_check(ctx.book, ctx.sources(), store, ctx.settings, ctx.state, now, rules)
         except BaseException:
             ping(ctx.settings.notify, "fail")
@@ -100,7 +118,7 @@ def run_once(ctx: Context, now: datetime) -> Report:
 
 
 def _worth_telling(report: Report) -> bool:
-    return bool(report.outcomes or report.blind) or any(change.what != "seen" for change in report.changes)
+    return bool(report.outcomes) or report.newly_blind or any(change.what != "seen" for change in report.changes)
 
 
 def run_replay(args: argparse.Namespace) -> int:

@@ -80,6 +80,12 @@ def last_check(store: Store | None) -> datetime | None:
     return when(row["at"]) if row else None
 
 
+def last_blind(store: Store) -> dict[str, str]:
+    """What the last check could not see."""
+    row = store.db.execute("SELECT blind FROM checks ORDER BY id DESC LIMIT 1").fetchone()
+    return json.loads(row["blind"]) if row else {}
+
+
 def finish_check(store: Store, now: datetime, start: datetime, blind: Mapping[str, str], rules: Iterable[str]) -> None:
     """This check is done: the next one need not look further back than here and the rules' windows."""
     store.db.execute(
