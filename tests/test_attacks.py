@@ -16,7 +16,7 @@ from watchdog.hands import ANYONE, hands
 from watchdog.sqlite.heal import heal, migrate, snapshot
 from watchdog.sqlite.look import look
 from watchdog.sqlite.making import make
-from watchdog.sqlite.reference import columns_of, is_virtual, releases
+from watchdog.sqlite.reference import ask, columns_of, installed, is_virtual, pythons, releases
 
 AGENT = 65534  # nobody: the user whom the gateway runs as, in tests where the watchdog is root
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root has something to lose to another user")
@@ -176,3 +176,57 @@ def test_whose_hands_a_folder_is_in(place, home):
     assert hands(place / "there") == {AGENT}
     assert hands(shared) == {ANYONE}
     assert hands(place / "nothing" / "here") == frozenset()
+
+
+def a_python_of(folder: Path, says: str) -> Path:
+    """A program that takes itself for Python: whatever it is asked, it runs this shell line first."""
+    program = folder / "hermes-agent" / "venv" / "bin" / "python"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\n{says}\necho '{{}}'\n")
+    program.chmod(0o755)
+    for one in (program, *list(program.parents)[:4]):
+        os.chown(one, AGENT, AGENT)
+    return program
+
+
+@as_root
+def test_root_asks_the_agents_python_as_the_agent_and_shows_it_no_secret(home, monkeypatch):
+    monkeypatch.setenv("HERMES_WATCHDOG_NOTIFY", "ntfy://the-secret-topic")
+    a_python_of(home, f"id -u > {home}/seen; env >> {home}/seen")
+    assert installed(home) is None or "installed" not in installed(home).name
+    seen = (home / "seen").read_text().splitlines()
+    assert seen[0] == str(AGENT)
+    assert "the-secret-topic" not in "\n".join(seen)
+
+
+@as_root
+def test_a_home_that_leads_into_a_folder_of_roots_makes_root_run_nothing(home, place):
+    shared = place / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    a_python_of(shared, f"id -u > {shared}/seen")
+    link = home / "elsewhere"
+    link.symlink_to(shared)
+    os.chown(link, AGENT, AGENT, follow_symlinks=False)
+    installed(link)
+    assert not (shared / "seen").exists() or (shared / "seen").read_text() != "0\n"
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, '{"pid": {}}', '{"pid": "1e9"}', "\0" * 5000])
+def test_a_pid_file_of_nonsense_names_no_python(tmp_path, content):
+    (tmp_path / "gateway.pid").write_text(content)
+    assert not [one for one in pythons(tmp_path) if "hermes-agent" not in one and str(tmp_path) in one]
+
+
+def test_a_pid_file_that_is_a_pipe_holds_nobody(tmp_path):
+    os.mkfifo(tmp_path / "gateway.pid")
+    assert isinstance(list(pythons(tmp_path)), list)
+
+
+@pytest.mark.parametrize("answer", ["{}", "[]", "7", '{"found": 7}', '{"found": {"state": [[1]]}, "version": ""}', '{"found": {}}'])
+def test_a_program_that_answers_nonsense_is_no_hermes(tmp_path, monkeypatch, answer):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    program = tmp_path / "python"
+    program.write_text(f"#!/bin/sh\necho '{answer}'\n")
+    program.chmod(0o755)
+    assert ask(str(program)) is None

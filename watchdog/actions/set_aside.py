@@ -7,7 +7,9 @@ from pathlib import Path
 
 from watchdog.actions.common import check_holes, database, failed, ok
 from watchdog.errors import WatchdogError
+from watchdog.hands import as_owner
 from watchdog.model import Outcome
+from watchdog.sqlite.holders import why_not_free
 from watchdog.values import dataclass
 from watchdog.world import World
 from watchdog.yamlfile import Section
@@ -53,8 +55,13 @@ def run(args: Args, world: World) -> Outcome:
 
 
 def _set_aside(name: str, path: Path, world: World) -> Outcome:
-    if holder := _held(path):
+    if holder := _held(path) or why_not_free(str(path)):
         return failed(name, f"{holder}; file untouched")
+    with as_owner(path):
+        return _move(name, path, world)
+
+
+def _move(name: str, path: Path, world: World) -> Outcome:
     stamp = world.clock().strftime("%Y%m%d-%H%M%S")
     moved = []
     # Sidecars first: a database without its -wal is old, a -wal without its database is applied to the next one.
@@ -71,6 +78,11 @@ def _set_aside(name: str, path: Path, world: World) -> Outcome:
 
 
 def _put_back(name: str, path: Path, world: World) -> Outcome:
+    with as_owner(path):
+        return _move_back(name, path, world)
+
+
+def _move_back(name: str, path: Path, world: World) -> Outcome:
     aside = sorted(one for one in path.parent.glob(f"{path.name}.set-aside-*") if not one.name.endswith(SIDECARS))
     if not aside:
         return failed(name, f"nothing was set aside for {path}")

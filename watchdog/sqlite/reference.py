@@ -11,6 +11,8 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
+from watchdog.errors import WatchdogError
+from watchdog.hands import hands, owner_of
 from watchdog.sqlite.making import make
 from watchdog.values import dataclass
 
@@ -194,11 +196,16 @@ sys.__stdout__.write("\\n" + json.dumps({"version": release, "found": found, "sa
 '''
 
 
-def ask(python: str, timeout: float = 60) -> Reference | None:
-    """The schema of the Hermes that this Python can import; None when there is none."""
-    answer = _remembered(python) or _answer(python, timeout)
-    if answer is None:
-        return None
+def ask(python: str, timeout: float = 60, whose: tuple[int, int] | None = None) -> Reference | None:
+    """The schema of the Hermes that this Python can import; None when there is none. `whose`: the user to ask it as."""
+    answer = _remembered(python) or _answer(python, timeout, whose)
+    try:
+        return _understood(answer) if answer is not None else None
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+        return None         # what answered is not a Hermes
+
+
+def _understood(answer: Mapping) -> Reference | None:
     if not answer["found"]:
         return release(answer["version"])
     things = {}
@@ -212,17 +219,22 @@ def ask(python: str, timeout: float = 60) -> Reference | None:
     return Reference(f"Hermes {answer['version'] or 'of unknown version'}, installed", things, releases()[-1].optional)
 
 
-def _answer(python: str, timeout: float) -> Mapping | None:
+def _answer(python: str, timeout: float, whose: tuple[int, int] | None) -> Mapping | None:
     import subprocess
 
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    # Their program runs with their rights, and sees nothing of ours: tokens of our own may be in the environment.
+    kept = ("PATH", "LANG", "LC_ALL", "TZ", "HOME") if whose is None else ("PATH", "LANG", "LC_ALL", "TZ")
+    environment = {name: os.environ[name] for name in kept if name in os.environ} | {"PYTHONDONTWRITEBYTECODE": "1"}
+    become: dict = {"user": whose[0], "group": whose[1], "extra_groups": []} if whose else {}
     try:
         done = subprocess.run([python, "-s", "-c", _ASK], capture_output=True, text=True, timeout=timeout,
-                              stdin=subprocess.DEVNULL, env=environment, cwd="/")
+                              stdin=subprocess.DEVNULL, env=environment, cwd="/", **become)
         answer = json.loads(done.stdout.strip().splitlines()[-1])
-    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError, RecursionError):
         return None
-    if answer["stamps"] and not answer["said"]:
+    if not isinstance(answer, dict):
+        return None
+    if answer.get("stamps") and not answer.get("said"):
         memory = _memory(python)
         with suppress(OSError):
             memory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -254,11 +266,11 @@ def pythons(home: Path | None) -> Iterator[str]:
 
     if home is not None:
         try:
-            pid = int(json.loads((home / "gateway.pid").read_text("utf-8"))["pid"])
-            command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            pid = int(json.loads(_small(home / "gateway.pid"))["pid"])
+            command = _small(Path(f"/proc/{pid}/cmdline")).split(b"\0")
             if b"gateway" in command:
                 yield os.fsdecode(command[0])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             pass
         for place in ("hermes-agent/venv/bin/python", "hermes-agent/.venv/bin/python"):
             yield str(home / place)
@@ -274,16 +286,39 @@ def pythons(home: Path | None) -> Iterator[str]:
             yield os.path.join(os.path.dirname(os.path.realpath(command_line)), "python")
 
 
+def _small(path: Path) -> bytes:
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        return file.read(200_000)
+
+
 def installed(home: Path | None = None, python: str = "") -> Reference | None:
     """The schema of the installed Hermes, asked once per process and Python."""
     for candidate in ([python] if python else pythons(home)):
         if os.path.basename(candidate).startswith("python") and os.access(candidate, os.X_OK):
-            answer = _ask_once(candidate)
+            try:
+                answer = _ask_once(candidate, _whose(candidate, home))
+            except WatchdogError:
+                continue    # a program that somebody could have exchanged, and nobody to run it as
             if answer is not None:
                 return answer
     return None
 
 
+def _whose(python: str, home: Path | None) -> tuple[int, int] | None:
+    """As whom root asks: the owner of the home, whose Hermes it is, else the owner of the program; None: as ourselves."""
+    if os.geteuid() != 0:
+        return None
+    if home is not None and (owner := owner_of(home / "gateway.pid")):
+        return owner
+    folder = os.path.dirname(os.path.abspath(python))
+    if not hands(folder) | hands(os.path.dirname(os.path.realpath(python))):
+        return None
+    status = os.stat(folder)
+    if not status.st_uid:
+        raise WatchdogError(f"{python}: others may write there; root does not run it")
+    return status.st_uid, status.st_gid
+
+
 @lru_cache(maxsize=8)
-def _ask_once(python: str) -> Reference | None:
-    return ask(python)
+def _ask_once(python: str, whose: tuple[int, int] | None) -> Reference | None:
+    return ask(python, whose=whose)
