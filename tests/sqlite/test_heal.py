@@ -295,7 +295,7 @@ def test_a_full_disk_leaves_the_file_untouched(well, tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
     size = well["state"].stat().st_size
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size * 5 // 2}", "tmpfs", str(disk)], capture_output=True)
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"mode=0700,size={size * 5 // 2}", "tmpfs", str(disk)], capture_output=True)
     if done.returncode:
         pytest.skip("no permission to mount")
     try:
