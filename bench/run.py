@@ -74,6 +74,7 @@ class Clock:
                 self.once(runs)
                 if number == 0:
                     runs.cpu.clear()  # the first round warms the caches
+                    runs.rss = 0.0
         for name, runs in group.items():
             print(f"  {name:<42} {runs}  {runs.rss:.0f} MB  exit {sorted(runs.codes)}", flush=True)
         return group

@@ -6,7 +6,6 @@ The words are the cheap test that comes before the dear one: a record without th
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -23,19 +22,30 @@ _NAMED = re.compile(r"\(\?<(?![=!])")
 class Study:
     """What is known of one pattern."""
 
-    __slots__ = ("degree", "heads", "words")
+    __slots__ = ("degree", "heads", "names", "words")
 
-    def __init__(self, words: frozenset[str] | None, heads: frozenset[str] | None, degree: int | None):
+    def __init__(
+        self, words: frozenset[str] | None, heads: frozenset[str] | None, degree: int | None, names: frozenset[str] | None = None
+    ):
         self.words = words  # at least one of them is in every text that it matches; None: no such set
         self.heads = heads  # every text that it matches begins with one of them; None: not known
         self.degree = degree  # matching takes at most length to this power; None: nobody knows
+        self.names = names  # of its groups; None: only the regex package knows
 
 
 UNKNOWN = Study(None, None, None)
+KNOWN: dict[str, Study] = {}  # what was studied already, in this run or before (compiled.py)
 
 
-@lru_cache(maxsize=4096)
 def study(pattern: str) -> Study:
+    """What is known of the pattern."""
+    found = KNOWN.get(pattern)
+    if found is None:
+        found = KNOWN[pattern] = _study(pattern)
+    return found
+
+
+def _study(pattern: str) -> Study:
     """Read the pattern as re does; what only the regex package understands is not known."""
     from re import _parser  # type: ignore[attr-defined]
 
@@ -72,13 +82,14 @@ def literals(pattern: str) -> frozenset[str] | None:
 def _studied(tree: Any) -> Study:
     bound = _degree(tree)
     degree = bound[0] if bound else None
+    names = frozenset(tree.state.groupdict)
     if tree.state.flags & re.IGNORECASE:
-        return Study(None, None, degree)
+        return Study(None, None, degree, names)
     words, (heads, _) = _best(tree), _heads(tree)
     # '…' stands where chat text was cut, so it is in the text that patterns see and not in the log.
     good = words and min(map(len, words)) >= SHORTEST and not any("…" in word or "\ufffd" in word for word in words)
     known = "" not in heads and not any("…" in head or "\ufffd" in head for head in heads)
-    return Study(words if good else None, heads if known else None, degree)
+    return Study(words if good else None, heads if known else None, degree, names)
 
 
 def _heads(items: Any) -> tuple[frozenset[str], bool]:

@@ -25,11 +25,9 @@ class Pattern:
 
     __slots__ = ("__dict__", "text", "where")
 
-    def __init__(self, text: str, where: str = "", known: Study | None = None):
+    def __init__(self, text: str, where: str = ""):
         self.text = text
         self.where = where
-        if known is not None:
-            self.__dict__["study"] = known
 
     @cached_property
     def study(self) -> Study:
@@ -73,7 +71,7 @@ class Pattern:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        return frozenset(self.compiled.groupindex)
+        return self.study.names if self.study.names is not None else frozenset(self.compiled.groupindex)
 
     def __repr__(self) -> str:
         return f"Pattern({self.text!r})"

@@ -97,9 +97,10 @@ class Context:
 
     @cached_property
     def book(self) -> Rulebook:
-        from watchdog.rulebook import load
+        from watchdog.compiled import load_cached
 
-        return load(self.config)
+        # Only a check that may write at all keeps what it read; every command may use what is there.
+        return load_cached(self.config, self.state, write=getattr(self.args, "dry_run", True) is False)
 
     def sources(self, stated: str = "") -> Sources:
         from watchdog.reading import Sources

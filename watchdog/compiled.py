@@ -1,0 +1,181 @@
+"""The rulebook as it was read last time, kept beside the store: a quiet check reads neither YAML nor patterns anew.
+
+The file is believed only when it is ours, nobody else may write it, and it was made from exactly these rule files by
+exactly this program under this Python; otherwise it is ignored and made again. It holds plain values, no code.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from watchdog import __version__, literals
+from watchdog.pattern import Pattern
+from watchdog.rulebook import Rulebook, load, shipped_folder
+
+FORMAT = 1
+NAME = "rulebook.cache"
+_CODE = ("detect", "actions", "recipes.py", "rulebook.py", "yamlfile.py", "literals.py", "pattern.py", "model.py", "compiled.py")
+_PLAIN = (str, int, float, bool, bytes, type(None))
+
+
+def load_cached(config: Path, state: Path, write: bool) -> Rulebook:
+    """The rulebook of this configuration; ConfigError as load() has it."""
+    key = _key(config)
+    try:
+        return _read(state / NAME, key)
+    except (OSError, ValueError, TypeError, EOFError, KeyError, AttributeError, ImportError, RecursionError):
+        pass  # none, damaged or of another time: made again
+    book = load(config)
+    if write:
+        try:
+            _write(state / NAME, key, book)
+        except (OSError, ValueError, TypeError):
+            pass  # no room for it: the next check reads the rules again
+    return book
+
+
+def _key(config: Path) -> bytes:
+    """A digest of everything that the rulebook depends on."""
+    from _blake2 import blake2b  # as hashlib's, which would load all of OpenSSL
+
+    digest = blake2b(repr((FORMAT, __version__, sys.version, os.getcwd(), str(config))).encode(), digest_size=32)
+    here = os.path.dirname(__file__)
+    for part in _CODE:
+        path = os.path.join(here, part)
+        for name in sorted(os.listdir(path)) if os.path.isdir(path) else [""]:
+            if part.endswith(".py") or name.endswith(".py"):
+                status = os.stat(os.path.join(path, name) if name else path)
+                digest.update(f"{part}/{name} {status.st_size} {status.st_mtime_ns}\n".encode())
+    for folder in (str(shipped_folder()), str(config)):
+        for kind in ("detect", "recipes"):
+            path = os.path.join(folder, kind)
+            try:
+                names = sorted(os.listdir(path))
+            except OSError as error:
+                digest.update(f"{path} {error.errno}\n".encode())
+                continue
+            for name in names:
+                if name.endswith((".yaml", ".yml")):
+                    digest.update(f"{path}/{name}\n".encode("utf-8", "replace"))
+                    try:
+                        with open(os.path.join(path, name), "rb") as file:
+                            digest.update(file.read())
+                    except OSError as error:
+                        digest.update(f"{error.errno}\n".encode())
+    return digest.digest()
+
+
+def _read(path: Path, key: bytes) -> Rulebook:
+    from _blake2 import blake2b
+
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(fd, "rb") as file:
+        status = os.fstat(fd)
+        if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+            raise ValueError("somebody else may have written it")
+        content = file.read(50_000_000)
+    seal, body = content[:32], content[32:]
+    # marshal trusts what it reads, so what it reads is checked first.
+    if blake2b(key + body, digest_size=32).digest() != seal:
+        raise ValueError("made from other rules, or damaged")
+    rules, off, recipes, studies = marshal.loads(body)
+    for text, words, heads, degree, names in studies:
+        literals.KNOWN[text] = literals.Study(_set(words), _set(heads), degree, _set(names))
+    return Rulebook(_decoded(rules), Later(recipes), _decoded(off))
+
+
+def _write(path: Path, key: bytes, book: Rulebook) -> None:
+    from _blake2 import blake2b
+
+    from watchdog.evaluate import lines_by_source
+
+    patterns = {line.pattern.text for lines in lines_by_source(book.rules).values() for line in lines if line.pattern is not None}
+    known = [(text, literals.study(text)) for text in sorted(patterns)]
+    studies = [(text, _list(one.words), _list(one.heads), one.degree, _list(one.names)) for text, one in known]
+    body = marshal.dumps((_encoded(book.rules), _encoded(book.off), marshal.dumps(_encoded(dict(book.recipes))), studies))
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(blake2b(key + body, digest_size=32).digest() + body)
+        os.replace(part, path)
+    finally:
+        if os.path.lexists(part):
+            os.unlink(part)
+
+
+class Later(Mapping[str, Any]):
+    """The recipes, which only a check that found something needs: their actions are loaded when somebody looks."""
+
+    def __init__(self, packed: bytes):
+        self._packed: bytes | None = packed
+        self._held: dict[str, Any] = {}
+
+    def _all(self) -> dict[str, Any]:
+        if self._packed is not None:
+            self._held, self._packed = _decoded(marshal.loads(self._packed)), None
+        return self._held
+
+    def __getitem__(self, name: str) -> Any:
+        return self._all()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+
+def _encoded(value: Any) -> Any:
+    """Plain values as they are; everything else as (what it is, its parts)."""
+    if isinstance(value, _PLAIN) and type(value) in _PLAIN:
+        return value
+    if isinstance(value, Pattern):
+        return "pattern", value.text, value.where
+    if isinstance(value, timedelta):
+        return "span", value.days, value.seconds, value.microseconds
+    if type(value) in (tuple, list, frozenset):
+        return type(value).__name__, [_encoded(one) for one in (sorted(value) if type(value) is frozenset else value)]
+    if isinstance(value, Mapping):
+        return "dict", [(_encoded(name), _encoded(one)) for name, one in value.items()]
+    cls = type(value)
+    if "__values__" in cls.__dict__ and cls.__module__.startswith("watchdog."):
+        return "value", cls.__module__, cls.__name__, [_encoded(getattr(value, name)) for name in cls.__values__]
+    raise TypeError(f"{cls.__name__} cannot be kept")
+
+
+def _decoded(value: Any) -> Any:
+    if type(value) is not tuple:
+        return value
+    kind, *parts = value
+    if kind == "pattern":
+        return Pattern(*parts)
+    if kind == "span":
+        return timedelta(*parts)
+    if kind == "dict":
+        return {_decoded(name): _decoded(one) for name, one in parts[0]}
+    if kind == "value":
+        module, name, values = parts
+        if not module.startswith("watchdog."):
+            raise ValueError(f"{module} is not ours")
+        __import__(module)
+        cls = getattr(sys.modules[module], name)
+        if "__values__" not in cls.__dict__:
+            raise ValueError(f"{module}.{name} is not a value")
+        return cls(*[_decoded(one) for one in values])
+    made: Any = {"tuple": tuple, "list": list, "frozenset": frozenset}[kind]
+    return made([_decoded(one) for one in parts[0]])
+
+
+def _list(words: frozenset[str] | None) -> list[str] | None:
+    return None if words is None else sorted(words)
+
+
+def _set(words: list[str] | None) -> frozenset[str] | None:
+    return None if words is None else frozenset(words)
