@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import sqlite3
+import subprocess
 import tempfile
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from watchdog.actions import bare
 from watchdog.errors import WatchdogError
 from watchdog.hands import ANYONE, hands
+from watchdog.process import start_time_of
 from watchdog.sqlite.heal import heal, migrate, snapshot
 from watchdog.sqlite.look import look
 from watchdog.sqlite.making import make
 from watchdog.sqlite.reference import ask, columns_of, installed, is_virtual, pythons, releases
+from watchdog.supervisor import PROCESS, SYSTEM, Container, Facts, Supervisor, Unit, decide
+from watchdog.surroundings import drain_of
+from watchdog.world import Gateway, World, command_of
 
 AGENT = 65534  # nobody: the user whom the gateway runs as, in tests where the watchdog is root
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root has something to lose to another user")
@@ -230,3 +238,102 @@ def test_a_program_that_answers_nonsense_is_no_hermes(tmp_path, monkeypatch, ans
     program.write_text(f"#!/bin/sh\necho '{answer}'\n")
     program.chmod(0o755)
     assert ask(str(program)) is None
+
+
+# gateway.pid is the agent's word for which process, and which program, the gateway is.
+
+HOME = "/home/hermes/.hermes"
+ARGV = ("/opt/hermes/venv/bin/hermes", "gateway", "run")
+FACTS = Facts(HOME, 0, "root", "hermes", 1000, pid=812, pid_uid=1000, cgroup="0::/user.slice/session-3.scope\n", argv=ARGV)
+
+
+@pytest.mark.parametrize(
+    ("unit", "uid", "argv"),
+    [
+        (Unit("ssh.service", SYSTEM, 812, "/usr/sbin/sshd -D"), 0, ("sshd:", "/usr/sbin/sshd")),
+        (Unit("shop.service", SYSTEM, 812, "/srv/shop/run", "/srv/shop", "hermes"), 1000, ("/srv/shop/run",)),
+        (Unit("hermes-gateway-bob.service", SYSTEM, 812, "hermes gateway run", "/home/bob/.hermes", "bob"), 1001, ARGV),
+    ],
+)
+def test_a_pid_file_that_names_another_service_restarts_nothing(unit, uid, argv):
+    found = decide(replace(FACTS, pid_uid=uid, argv=argv, cgroup=f"0::/system.slice/{unit.name}\n", units=(unit,)))
+    assert found.unit != unit.name and not found.may_act
+
+
+def test_a_pid_file_that_names_a_process_in_another_container_restarts_nothing():
+    box = Container("ab" * 32, "postgres", "docker", ("/var/lib/postgres",))
+    found = decide(replace(FACTS, cgroup=f"0::/system.slice/docker-{box.id}.scope\n", containers=(box,)))
+    assert not found.may_act and "does not mount" in found.why_not
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"pid_uid": 0}, "does not belong to hermes"),
+        ({"pid_uid": 1001}, "does not belong to hermes"),
+        ({"pid": 0, "told_by": 1001}, "gateway.pid does not belong to hermes"),
+        ({"owner": "root", "owner_uid": 0, "pid_uid": 0, "others": True}, "nothing is started as root"),
+        ({"pid": 0, "owner": "root", "owner_uid": 0, "told_by": 1000}, "gateway.pid does not belong to root"),
+    ],
+)
+def test_root_neither_ends_nor_starts_for_one_user_what_is_anothers(more, why):
+    found = decide(replace(FACTS, **more))
+    assert not found.may_act and why in found.why_not
+
+
+def looked_at(child: subprocess.Popen) -> Gateway:
+    return Gateway(True, child.pid, start_time_of(child.pid) or 0, command_of(child.pid))
+
+
+@pytest.fixture
+def bystander():
+    child = subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE)
+    yield child
+    assert child.poll() is None, "a process that is no gateway was ended"
+    child.kill()
+    child.communicate()
+
+
+def test_a_pid_file_that_is_rewritten_after_the_approval_ends_no_other_process(tmp_path, bystander):
+    approved = Gateway(True, os.getpid(), start_time_of(os.getpid()) or 0, ARGV)
+    world = World(tmp_path, tmp_path, Supervisor(PROCESS, uid=os.getuid(), argv=ARGV), approved)
+    told = bare.stop(world, looked_at(bystander))
+    assert not told.ok and "which was approved; nothing was signalled" in told.says
+
+
+def test_a_process_that_is_no_gateway_is_never_ended(tmp_path, bystander):
+    world = World(tmp_path, tmp_path, Supervisor(PROCESS, uid=os.getuid(), argv=ARGV), Gateway(False))
+    assert "is not a gateway; nothing was signalled" in bare.stop(world, looked_at(bystander)).says
+    strange = replace(world, supervisor=replace(world.supervisor, uid=os.getuid() + 1))
+    assert "belongs to somebody else" in bare.stop(strange, looked_at(bystander)).says
+
+
+@as_root
+def test_a_home_that_is_exchanged_for_one_of_roots_starts_nothing_as_root(home, place):
+    evil = place / "evil"
+    evil.write_text(f"#!/bin/sh\nid -u > {place}/ran\n")
+    evil.chmod(0o755)
+    world = World(home, place / "state", Supervisor(PROCESS, uid=AGENT, argv=(str(evil), "gateway", "run")), Gateway(False))
+    home.rename(place / "away")
+    home.symlink_to(place)
+    with pytest.raises(WatchdogError, match="another user than when it was approved"):
+        bare.start(world)
+    assert not (place / "ran").exists()
+
+
+def test_a_gateway_of_another_user_gets_none_of_our_secrets():
+    ours = {"PATH": "/bin", "HERMES_WATCHDOG_NOTIFY": "ntfy://topic", "BOT_TOKEN": "123:abc", "LC_ALL": "C"}
+    theirs = bare.surroundings(ours, {}, pwd.getpwuid(AGENT))
+    assert set(theirs) == {"PATH", "LC_ALL", "HOME", "USER", "LOGNAME", "SHELL"}
+    assert "HERMES_WATCHDOG_NOTIFY" not in bare.surroundings(ours, {}, None)
+
+
+@pytest.mark.parametrize("value", ["1.2.3", "9" * 400, "180"])
+def test_a_drain_that_is_no_number_ends_no_check(tmp_path, value):
+    (tmp_path / "config.yaml").write_text(f"agent:\n  restart_drain_timeout: {value}\n")
+    drain_of(tmp_path, ())
+
+
+def test_a_config_that_is_a_pipe_holds_nobody(tmp_path):
+    os.mkfifo(tmp_path / "config.yaml")
+    assert drain_of(tmp_path, ()) is None

@@ -64,6 +64,8 @@ class Facts:
     drain: timedelta | None = None
     chosen: str = ""  # unit named in settings.yaml
     inside: str = ""  # why we seem to run inside the gateway
+    told_by: int | None = None  # owner of gateway.pid, which names the command of a gateway that does not run
+    others: bool = False  # someone besides root could put another folder in the place of the home
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ class Supervisor:
     drain: timedelta | None = None
     found: str = ""  # by what it was recognised
     argv: tuple[str, ...] = ()  # bare process: what to start
+    uid: int | None = None  # bare process: whose it is; nothing else is signalled, and it is started as nobody else
     exit_status: int = 0  # of the last run, when systemd knows it
     warnings: tuple[str, ...] = ()
 
@@ -126,18 +129,16 @@ def _by_cgroup(facts: Facts) -> Supervisor | None:
             if path in {line.split(":", 2)[-1] for line in facts.our_cgroup.splitlines()}:
                 return None  # the same container as ours: for us it is a process like any other
             known = next((one for one in facts.containers if one.id == inside[2]), None)
-            return (
-                _container(known, facts)
-                if known
-                else Supervisor(
-                    CONTAINER,
-                    inside[2][:12],
-                    may_act=False,
-                    found="cgroup",
-                    why_not=f"the gateway runs in container {inside[2][:12]}, which neither docker nor podman shows us; "
-                    "run the watchdog as a user who may use docker",
+            if known and _mounts(known, facts.home):
+                return _container(known, facts)
+            name = known.name if known and known.name else inside[2][:12]
+            why = f"gateway.pid names process {facts.pid} in container {name}, which does not mount {facts.home}; it is not touched"
+            if not known:
+                why = (
+                    f"the gateway runs in container {name}, which neither docker nor podman shows us; "
+                    "run the watchdog as a user who may use docker"
                 )
-            )
+            return Supervisor(CONTAINER, name, may_act=False, found="cgroup", why_not=why)
     for path in paths:
         names = [part for part in path.split("/") if part.endswith(".service") and not part.startswith("user@")]
         if not names:
@@ -153,7 +154,17 @@ def _by_cgroup(facts: Facts) -> Supervisor | None:
 def _is_its_unit(unit: Unit, facts: Facts) -> bool:
     if " -m watchdog " in f" {unit.command} " or "hermes-watchdog" in unit.command:
         return False  # our own service, whose home is called .hermes; a gateway that it started sits in its cgroup
-    return unit.main_pid == facts.pid or unit.name == facts.chosen or "hermes" in (unit.command + unit.name).lower()
+    if unit.name == facts.chosen:
+        return True
+    # Whoever writes the home may write any pid into gateway.pid: another's process, or another program, is not its gateway.
+    if facts.pid_uid != facts.owner_uid and unit.home != facts.home:
+        return False
+    by_name = "hermes" in (unit.command + unit.name).lower()
+    return by_name or (unit.main_pid == facts.pid and bool(gateway_command(facts.argv)))
+
+
+def _mounts(box: Container, home: str) -> bool:
+    return any(home == source or home.startswith(source.rstrip("/") + "/") for source in box.sources)
 
 
 def _by_name(facts: Facts) -> Supervisor:
@@ -262,6 +273,8 @@ def _process(facts: Facts, units: object) -> Supervisor:
             may_act=False,
             why_not=f"the gateway (pid {facts.pid}) runs as another user; run the watchdog as {facts.owner or 'that user'} or as root",
         )
+    if strange := _not_theirs(facts):
+        return Supervisor(PROCESS, may_act=False, why_not=strange)
     if not facts.pid and facts.uid not in (0, facts.owner_uid):
         return Supervisor(PROCESS, may_act=False, why_not=f"{facts.home} belongs to {facts.owner}; run the watchdog as {facts.owner}")
     command = gateway_command(facts.argv)
@@ -273,7 +286,20 @@ def _process(facts: Facts, units: object) -> Supervisor:
             "container names this home and gateway.pid holds no 'gateway run' command; start it once by hand",
         )
     told = (f"a unit for this home exists ({units[0].name}) but the gateway runs outside it",) if isinstance(units, list) and units else ()
-    return Supervisor(PROCESS, "", facts.owner, found="gateway.pid", argv=command, warnings=told)
+    return Supervisor(PROCESS, "", facts.owner, found="gateway.pid", argv=command, uid=facts.owner_uid, warnings=told)
+
+
+def _not_theirs(facts: Facts) -> str:
+    """Why root must not act on what this gateway.pid says: whoever wrote it would act as somebody else through us."""
+    if facts.uid != 0:
+        return ""
+    if facts.pid and facts.pid_uid != facts.owner_uid:
+        return f"gateway.pid names process {facts.pid}, which does not belong to {facts.owner}, whose home this is; it is not touched"
+    if not facts.pid and facts.told_by not in (None, facts.owner_uid):
+        return f"gateway.pid does not belong to {facts.owner}, whose home this is; what it says is not started"
+    if facts.owner_uid == 0 and facts.others:
+        return f"{facts.home} belongs to root, but others can put something else in its place; nothing is started as root from there"
+    return ""
 
 
 def gateway_command(argv: tuple[str, ...]) -> tuple[str, ...]:

@@ -9,10 +9,12 @@ import re
 import shlex
 import shutil
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+from watchdog.hands import hands
 from watchdog.running import NOT_THERE, Runner
 from watchdog.supervisor import SYSTEM, USER, Container, Facts, Supervisor, Unit, decide, with_permission
 
@@ -59,6 +61,8 @@ def measure(home: Path, pid: int, argv: tuple[str, ...], run: Runner, unit: str 
         drain=drain_of(home, argv),
         chosen=unit,
         inside=inside,
+        told_by=_owner(home / "gateway.pid"),
+        others=bool(hands(home)),
     )
 
 
@@ -167,7 +171,8 @@ def drain_of(home: Path, argv: tuple[str, ...]) -> timedelta | None:
     """How long this Hermes waits for running turns before it stops: its setting, else what its release does."""
     given = re.search(r"(?m)[\s{,]restart_drain_timeout:\s*([\d.]+)\s*(?:[,}#].*)?$", _text(home / "config.yaml"))
     if given:
-        return timedelta(seconds=float(given[1]))
+        with suppress(ValueError, OverflowError):
+            return timedelta(seconds=float(given[1]))
     for program in argv[:2]:
         root = Path(program).parent.parent
         for info in sorted(root.glob("lib/python*/site-packages/hermes_agent-*.dist-info")) if program.startswith("/") else ():
@@ -244,7 +249,8 @@ def _parent(pid: int) -> int:
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        # Not to wait for whoever would write into a pipe of that name.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             return file.read(200_000).decode("utf-8", "replace")
     except OSError:
         return ""
@@ -255,6 +261,13 @@ def _uid_of(pid: int) -> int:
         return os.stat(f"/proc/{pid}").st_uid if pid else -1
     except OSError:
         return -1
+
+
+def _owner(path: Path) -> int | None:
+    try:
+        return os.lstat(path).st_uid
+    except OSError:
+        return None
 
 
 def _name(uid: int) -> str:

@@ -12,6 +12,7 @@ from watchdog.actions.common import failed, ok
 from watchdog.errors import WatchdogError
 from watchdog.model import Outcome
 from watchdog.process import start_time_of
+from watchdog.supervisor import gateway_command
 from watchdog.text import spell
 from watchdog.world import Gateway, World
 
@@ -39,6 +40,8 @@ def stop(world: World, gateway: Gateway) -> Outcome:
     try:
         if start_time_of(gateway.pid) != gateway.start_time:
             return failed(name, f"pid {gateway.pid} is another process now; nothing was signalled")
+        if strange := _strange(world, gateway):
+            return failed(name, f"{strange}; nothing was signalled")
         for number, patience in ((signal.SIGTERM, world.supervisor.patience), (signal.SIGKILL, timedelta(seconds=10))):
             try:
                 signal.pidfd_send_signal(handle, number)
@@ -54,6 +57,20 @@ def stop(world: World, gateway: Gateway) -> Outcome:
     return failed(name, f"process {gateway.pid} does not end, not even by SIGKILL")
 
 
+def _strange(world: World, gateway: Gateway) -> str:
+    """Why this is not the process to end: gateway.pid may have been written anew since anybody looked."""
+    before = world.gateway
+    if before.alive and not world.kept.get("started") and (before.pid, before.start_time) != (gateway.pid, gateway.start_time):
+        return f"gateway.pid names process {gateway.pid} now, and not process {before.pid}, which was approved"
+    uid = world.supervisor.uid
+    try:
+        if uid is not None and os.stat(f"/proc/{gateway.pid}").st_uid != uid:
+            return f"process {gateway.pid} belongs to somebody else"
+    except OSError as error:
+        return f"process {gateway.pid} cannot be looked at: {error.strerror}"
+    return "" if gateway_command(gateway.argv) else f"process {gateway.pid} is not a gateway"
+
+
 def _gone(world: World, gateway: Gateway, within: timedelta) -> bool:
     def ended(_: Gateway) -> bool:
         return start_time_of(gateway.pid) != gateway.start_time
@@ -64,16 +81,28 @@ def _gone(world: World, gateway: Gateway, within: timedelta) -> bool:
 def start(world: World) -> None:
     """Detached: its own session, no terminal, not our child, as the owner of the home; never as root for someone else's home."""
     owner = os.stat(world.home).st_uid
-    env = {key: value for key, value in (world.kept.get("env") or dict(os.environ)).items() if key not in _DROP}
-    env["HERMES_HOME"] = str(world.home)
+    # Looked at once, approved, and kept: a home that is exchanged for one of root's while we wait starts nothing as root.
+    if world.supervisor.uid not in (None, owner):
+        raise WatchdogError(f"{world.home} belongs to another user than when it was approved; the gateway was not started")
     record = _record(owner) if os.getuid() == 0 and owner != 0 else None
-    if record and not world.kept.get("env"):
-        env |= {"HOME": record.pw_dir, "USER": record.pw_name, "LOGNAME": record.pw_name}
+    env = surroundings(dict(os.environ), world.kept.get("env") or {}, record)
+    env["HERMES_HOME"] = str(world.home)
+    world.kept["started"] = True
     folder = world.kept.get("cwd") or str(world.home)
     child = os.fork()
     if child == 0:
         _become(world.supervisor.argv, env, folder, record)
     os.waitpid(child, 0)
+
+
+def surroundings(ours: dict[str, str], before: dict[str, str], record: pwd.struct_passwd | None) -> dict[str, str]:
+    """The environment it had, else ours; of ours another user gets only what holds no secret."""
+    if before:
+        return {key: value for key, value in before.items() if key not in _DROP}
+    if record is None:
+        return {key: value for key, value in ours.items() if key not in _DROP and not key.startswith("HERMES_WATCHDOG_")}
+    plain = {key: value for key, value in ours.items() if key in ("PATH", "LANG", "TZ") or key.startswith("LC_")}
+    return plain | {"HOME": record.pw_dir, "USER": record.pw_name, "LOGNAME": record.pw_name, "SHELL": record.pw_shell}
 
 
 def _become(argv: tuple[str, ...], env: dict[str, str], folder: str, record: pwd.struct_passwd | None) -> NoReturn:
