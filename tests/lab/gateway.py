@@ -118,7 +118,7 @@ class Gateway:
         return len(re.findall(pattern, self.log(name)))
 
     def wait_for(self, pattern: str, times: int = 1, name: str = "gateway.log", within: float = 60) -> None:
-        until(lambda: self.count(name, pattern) >= times, f"{times} x {pattern!r} in {name}", within=within,
+        until(lambda: self.count(name, pattern) >= times, f"{times} x {pattern!r} in {name}", within=within, every=0.2,
               explain=self.explain)
 
     def state(self) -> dict:

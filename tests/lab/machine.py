@@ -44,9 +44,9 @@ class Machine:
             folder.mkdir()
         (self.folder / "hosts").write_text("".join(f"127.0.0.1 {name}\n" for name in ("localhost", *NAMES)))
         (self.folder / "passwd").write_text(f"root:x:0:0:root:{self.user_home}:/bin/sh\n")
-        (self.folder / "bundles").write_text("".join(f"{bundle}\n" for bundle in _bundles()))
+        (self.folder / "bundles").write_text("".join(f"{bundle}\n" for bundle in parts.certificates()))
         # Hermes 0.19.0 calls a list of authorities with few in it corrupted, so ours joins the usual ones
-        (self.folder / "bundle.pem").write_bytes(_bundles()[-1].read_bytes() + (self.folder / "lab-ca.pem").read_bytes())
+        (self.folder / "bundle.pem").write_bytes(parts.certificates()[0].read_bytes() + (self.folder / "lab-ca.pem").read_bytes())
         for name in JOURNALD:
             shutil.copy(f"/lib/systemd/system/{name}", self.units / name)
         for name in TARGETS:
@@ -147,14 +147,6 @@ class Machine:
             if len(names) > 1 and _namespace(int(names[0])) == _namespace(self.pid):
                 pids[int(names[-1])] = int(names[0])
         return pids
-
-
-def _bundles() -> list[Path]:
-    """The lists of authorities that programs of the machine trust: the lab's own joins them."""
-    venvs = {parts.CACHE, Path(sys.prefix).parent, Path(sys.prefix)}
-    found = {bundle for folder in venvs for pattern in ("*/", "")
-             for bundle in folder.glob(f"{pattern}lib/python3*/site-packages/certifi/cacert.pem")}
-    return sorted(found | {file for file in (Path("/etc/ssl/certs/ca-certificates.crt"),) if file.exists()})
 
 
 def _namespace(pid: int) -> str:

@@ -19,12 +19,14 @@ PACKAGES = {
     "iproute2": Path("/sbin/ip"),
     "util-linux": Path("/usr/bin/nsenter"),
     "cron": Path("/usr/sbin/cron"),
+    "curl": Path("/usr/bin/curl"),
 }
 VENVS = {
     **{f"hermes-{v}": (f"hermes-agent=={v}", *HERMES_EXTRAS) for v in VERSIONS},
     "synapse": ("matrix-synapse==1.163.2",),
 }
 INSTALL_LIMIT = 900
+COMMAND = Path(os.environ.get("LAB_WATCHDOG") or Path(sys.executable).parent / "hermes-watchdog")
 
 
 def venv(name: str) -> Path:
@@ -33,6 +35,13 @@ def venv(name: str) -> Path:
 
 def hermes(version: str) -> Path:
     return venv(f"hermes-{version}")
+
+
+def certificates() -> list[Path]:
+    """The lists of authorities that the programs of a machine trust."""
+    venvs = (*(venv(name) for name in VENVS), COMMAND.parent.parent)
+    found = [file for folder in venvs for file in sorted(folder.glob("lib/python3*/site-packages/certifi/cacert.pem"))]
+    return [*found, *(file for file in (Path("/etc/ssl/certs/ca-certificates.crt"),) if file.exists())]
 
 
 def missing() -> dict[str, str]:
@@ -48,6 +57,8 @@ def missing() -> dict[str, str]:
     for name in VENVS:
         if not (venv(name) / ".ready").exists():
             lacking[name] = f"{venv(name)} is not there; run: python tests/lab/parts.py"
+    if not COMMAND.exists():
+        lacking["hermes-watchdog"] = f"{COMMAND} is not there; pip install the project into this environment"
     return lacking
 
 
@@ -110,5 +121,5 @@ if __name__ == "__main__":
     lacking = install()
     for part, reason in lacking.items():
         print(f"missing: {part}: {reason}")
-    print(f"{len(VENVS) + len(PACKAGES) - len(lacking)} parts ready in {CACHE}")
+    print(f"the parts are kept in {CACHE}")
     sys.exit(1 if lacking else 0)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 from .gateway import Gateway
 from .machine import Done
+from .parts import COMMAND
 from .waiting import until
 
-COMMAND = Path(os.environ.get("LAB_WATCHDOG") or Path(sys.executable).parent / "hermes-watchdog")
 FASTER = 45             # a limit of 15 minutes becomes 20 seconds
 _LIMIT = re.compile(r"\b(longer_than|settles_after): (\d+)([smh])\b")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
@@ -67,5 +65,5 @@ class Watchdog:
         def look() -> dict | None:
             report = self.json("check", "--dry-run")
             return next((one for one in report["incidents"] if one["rule"] == rule and one["status"] != "resolved"), None)
-        return until(look, f"the watchdog finds {rule}", within=within, every=0.5,
+        return until(look, f"the watchdog finds {rule}", within=within, every=1.5,
                      explain=lambda: self("check", "--dry-run").text)

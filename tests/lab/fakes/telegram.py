@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
 import time
@@ -96,10 +97,8 @@ class Telegram:
         until = time.monotonic() + min(float(asked.get("timeout") or 0), LONGEST_POLL)
         while not bot.updates and bot.poller == mine and (left := until - time.monotonic()) > 0:
             bot.more.clear()
-            try:
+            with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(bot.more.wait(), left)
-            except TimeoutError:
-                pass
         if bot.poller != mine:
             return web.json_response({"ok": False, "error_code": 409, "description":
                                       "Conflict: terminated by other getUpdates request"}, status=409)
