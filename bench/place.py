@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import compileall
 import json
-import os
 import shutil
 import sqlite3
 import sysconfig
@@ -37,13 +36,13 @@ def install(folder: Path) -> tuple[str, str]:
 
 
 def home(folder: Path, size: int, hourly: int, rotated: bool = False, trouble: bool = False, seed: int = 1) -> Path:
-    """A home whose logs end now, whose gateway is alive (it is us) and whose databases are well."""
+    """A home whose logs end now, whose databases are well, and whose gateway lives and has for long: it is process 1."""
     generate(folder / "logs", size, seed, hourly, until=datetime.now(UTC).replace(tzinfo=None), trouble=trouble)
     if rotated:
         for name in ("gateway.log", "agent.log"):
             rotate(folder / "logs" / name)
-    fields = Path(f"/proc/{os.getpid()}/stat").read_bytes().rpartition(b")")[2].split()
-    pid = {"pid": os.getpid(), "kind": "hermes-gateway", "argv": ["hermes"], "start_time": int(fields[19])}
+    fields = Path("/proc/1/stat").read_bytes().rpartition(b")")[2].split()
+    pid = {"pid": 1, "kind": "hermes-gateway", "argv": ["hermes"], "start_time": int(fields[19])}
     (folder / "gateway.pid").write_text(json.dumps(pid))
     for name in ("state.db", "kanban.db"):
         with sqlite3.connect(folder / name) as db:

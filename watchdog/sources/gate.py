@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from watchdog.model import Line
 
 INBOUND = b"inbound message: "
-_FEW = 60_000  # bytes; below this, loading and building the automaton costs more than it saves
 Mark = tuple[int, int]  # number of a word, where it stands
 
 
@@ -50,7 +49,7 @@ class Gate:
             return []
         if self._scan is None:
             self._learn_neighbours()
-            self._scan = self._automaton() if len(block) > _FEW else None
+            self._scan = self._automaton()
         if self._scan:
             found = [(number, at) for number, at, _ in self._scan.find_matches_as_indexes(block)]  # type: ignore[attr-defined]
         else:
