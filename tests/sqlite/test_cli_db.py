@@ -74,7 +74,8 @@ def test_heal_asks_before_it_acts(patient, capsys):
 
 def test_a_refusal_is_one_with_the_reason(patient, capsys):
     path = patient("kanban", "magic byte")
-    child = subprocess.Popen(["sleep", "60"], stdin=open(path, "rb"))      # noqa: SIM115
+    with open(path, "rb") as held:
+        child = subprocess.Popen(["sleep", "60"], stdin=held)
     try:
         code, _, err = run(capsys, "heal", "--yes", str(path))
     finally:

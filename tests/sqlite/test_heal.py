@@ -265,7 +265,8 @@ def test_a_dry_run_changes_nothing_and_says_what_would_come_of_it(patient, tmp_p
 def test_a_file_in_use_is_refused_with_pid_and_name(patient):
     path = patient("state", "magic byte")
     damaged = path.read_bytes()
-    child = subprocess.Popen(["sleep", "60"], stdin=open(path, "rb"))      # noqa: SIM115
+    with open(path, "rb") as held:
+        child = subprocess.Popen(["sleep", "60"], stdin=held)
     try:
         with pytest.raises(WatchdogError, match=rf"process {child.pid} \(sleep\) has it open"):
             heal(path)
@@ -277,7 +278,8 @@ def test_a_file_in_use_is_refused_with_pid_and_name(patient):
 
 def test_a_holder_that_cannot_be_seen_is_felt(patient, monkeypatch):
     path = patient("state", "magic byte")
-    child = subprocess.Popen(["sleep", "60"], stdin=open(path, "rb"))      # noqa: SIM115
+    with open(path, "rb") as held:
+        child = subprocess.Popen(["sleep", "60"], stdin=held)
     monkeypatch.setattr(holders, "scan", lambda wanted=None: holders.Scan((), (1,)))
     try:
         with pytest.raises(WatchdogError, match="cannot be seen from here"):

@@ -262,8 +262,18 @@ class Pages:
                 return Row(cell.rowid, None, "its overflow pages are claimed by something else")
             values = read_record(payload(self.image, cell), self.encoding)
         except Bad as error:
-            return Row(cell.rowid, None, str(error) if cell.overflow else "unreadable")
+            return self._endless(cell) or Row(cell.rowid, None, str(error) if cell.overflow else "unreadable")
         return Row(cell.rowid, values, doubt_about(values))
+
+    def _endless(self, cell: Cell) -> Row | None:
+        """A row whose pages are all there and nobody else's, though the last one does not say that it is the last."""
+        try:
+            if not cell.overflow or any(self.claims[one] != UNKNOWN for one in chain(self.image, cell, endless=True)):
+                return None
+            values = read_record(payload(self.image, cell, endless=True), self.encoding)
+        except Bad:
+            return None
+        return Row(cell.rowid, values, doubt_about(values) or "its overflow chain does not end where the row does")
 
 
 def doubt_about(values: Sequence[Value]) -> str:

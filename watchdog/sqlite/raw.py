@@ -206,8 +206,8 @@ def read_cell(page: Page, at: int, usable: int) -> Cell:
     return Cell(signed(rowid), size, data[at:at + kept], overflow, begin, end)
 
 
-def chain(image: Image, cell: Cell) -> list[int]:
-    """The overflow pages of a cell, or Bad when the chain is too short, too long, or leaves the file."""
+def chain(image: Image, cell: Cell, endless: bool = False) -> list[int]:
+    """The overflow pages of a cell, or Bad when the chain is too short, leaves the file or, unless endless, goes on."""
     pages: list[int] = []
     number = cell.overflow
     for _ in range(-(-(cell.size - len(cell.local)) // (image.usable - 4))):
@@ -215,18 +215,18 @@ def chain(image: Image, cell: Cell) -> list[int]:
             raise Bad("an overflow chain is broken")
         pages.append(number)
         number = struct.unpack_from(">I", image.page(number))[0]
-    if number:
+    if number and not endless:
         raise Bad("an overflow chain does not end where the row does")
     if len(set(pages)) != len(pages):
         raise Bad("an overflow chain runs in a circle")
     return pages
 
 
-def payload(image: Image, cell: Cell) -> bytes:
+def payload(image: Image, cell: Cell, endless: bool = False) -> bytes:
     """The whole payload of a cell."""
     if not cell.overflow:
         return cell.local
-    rest = b"".join(image.page(number)[4:image.usable] for number in chain(image, cell))
+    rest = b"".join(image.page(number)[4:image.usable] for number in chain(image, cell, endless))
     return (cell.local + rest)[:cell.size]
 
 
