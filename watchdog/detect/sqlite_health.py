@@ -63,7 +63,8 @@ class Watch:
         if event.facts.get("grade") == "unknown":
             self.unsure.add(name)
         held = bool(event.facts.get("holder"))
-        if held if self.want.grade == "deleted-wal" else event.facts.get("grade") == self.want.grade:
+        # While somebody writes into a deleted file, healing would lose what is written there: only that is told.
+        if held if self.want.grade == "deleted-wal" else event.facts.get("grade") == self.want.grade and not held:
             self.seen.append(event)
 
     def spans(self, now: datetime) -> list[Span]:
