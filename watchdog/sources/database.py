@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from watchdog.model import Event
+from watchdog.values import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from watchdog.sqlite.reference import Reference
@@ -16,17 +16,21 @@ if TYPE_CHECKING:
 
 def observe(home: Path, now: datetime, complained: bool = False, live: bool = True, state: Path | None = None) -> list[Event]:
     """A quick look at every database, which touches nothing. When Hermes complains, also against what it may want."""
+    from watchdog.sqlite.holders import scan
     from watchdog.sqlite.look import databases, look
 
     paths = databases(home)
+    if state is not None:
+        paths += [path for path in _main(home) if path not in paths and _once_more(path, state)]  # it was there, and is gone
     named = {path.name for path in paths}
     # A folder of saved files may hold a database as it was before: state.before.db.
     paths += [path for path in sorted(home.glob("*.before.db")) if path.name.replace(".before.", ".") not in named]
     reference = _wanted(home, live) if complained else None
+    taken = scan(frozenset(os.path.basename(os.path.realpath(path)) for path in paths)) if paths else None
     events = []
     for path in paths:
-        verdict = look(path, known=_once_more(path, state) if state is not None else None)
-        wanted = look(path, reference=reference).missing if reference is not None else ()
+        verdict = look(path, known=_once_more(path, state) if state is not None else None, taken=taken)
+        wanted = look(path, reference=reference, taken=taken).missing if reference is not None else ()
         name = _name(path, home).replace(".before.db", ".db")
         # An empty file is what a fresh install has for a moment; whether it once was full only a backup can tell.
         fresh = verdict.grade == "damaged" and path.stat().st_size == 0 and not verdict.holders
@@ -47,12 +51,16 @@ def observe(home: Path, now: datetime, complained: bool = False, live: bool = Tr
     return events
 
 
+def _main(home: Path) -> list[Path]:
+    return [home / name for name in ("state.db", "kanban.db", "response_store.db")]
+
+
 def _once_more(path: Path, state: Path) -> Mapping[str, Any] | None:
     """What the last good backup held, when it was much more than what is there now."""
     from watchdog.backups import folder
 
     try:
-        size = path.stat().st_size
+        size = path.stat().st_size if path.exists() else 0
         newest = max((entry.name, entry.stat().st_size) for entry in os.scandir(folder(state, path)) if entry.name.endswith(".db"))
     except (OSError, ValueError):
         return None
