@@ -127,7 +127,8 @@ def _shown(path: Path) -> str:
     """Short for shipped files and files below the working folder, as people would type it."""
     for base in (shipped_folder().parent, Path.cwd()):
         try:
-            return str(path.resolve().relative_to(base.resolve()))
+            if base.resolve() != Path("/"):
+                return str(path.resolve().relative_to(base.resolve()))
         except (ValueError, OSError):
             continue
     return str(path)
