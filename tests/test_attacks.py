@@ -4,26 +4,37 @@ from __future__ import annotations
 
 import os
 import pwd
+import shlex
 import shutil
 import sqlite3
 import subprocess
 import tempfile
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC
 from pathlib import Path
 
 import pytest
+from homes import NOW
+from machines import Machine, incident
 
-from watchdog.actions import bare
+from watchdog.acting import propose
+from watchdog.actions import add_column, bare, heal_database
+from watchdog.actions.common import fill
 from watchdog.errors import WatchdogError
 from watchdog.hands import ANYONE, hands
+from watchdog.model import Incident, Step
+from watchdog.pipeline import check
 from watchdog.process import start_time_of
+from watchdog.reading import Sources
+from watchdog.rulebook import load
 from watchdog.sqlite.heal import heal, migrate, snapshot
-from watchdog.sqlite.look import look
+from watchdog.sqlite.look import MOST_BOARDS, databases, look, passed_over
 from watchdog.sqlite.making import make
 from watchdog.sqlite.reference import ask, columns_of, installed, is_virtual, pythons, releases
 from watchdog.supervisor import PROCESS, SYSTEM, Container, Facts, Supervisor, Unit, decide
 from watchdog.surroundings import drain_of
+from watchdog.verify import Look, verify
 from watchdog.world import Gateway, World, command_of
 
 AGENT = 65534  # nobody: the user whom the gateway runs as, in tests where the watchdog is root
@@ -337,3 +348,75 @@ def test_a_drain_that_is_no_number_ends_no_check(tmp_path, value):
 def test_a_config_that_is_a_pipe_holds_nobody(tmp_path):
     os.mkfifo(tmp_path / "config.yaml")
     assert drain_of(tmp_path, ()) is None
+
+
+# Names of boards are the agent's, and stand in messages, in commands and in the store.
+
+
+def boards(home: Path, *names: bytes) -> None:
+    for name in names:
+        folder = os.fsencode(home) + b"/kanban/boards/" + name
+        os.makedirs(folder)
+        Path(os.fsdecode(folder), "kanban.db").write_bytes(b"broken" * 100)
+
+
+def test_a_board_whose_name_is_a_trick_is_passed_over_and_told(tmp_path):
+    boards(tmp_path, b"plain", b"\xff\xfe", b"new\nline", b"\x1b[31mred", "turn\u202eed".encode(), "soft\u00adhyphen".encode())
+    assert [path.parent.name for path in databases(tmp_path)] == ["plain"]
+    assert passed_over(tmp_path).startswith("5 databases in kanban/boards were not looked at")
+    sources = Sources(tmp_path, zone=UTC, stated="running")
+    report = check(load(), sources, None, NOW, load().rules)
+    assert any("5 databases in kanban/boards" in note for note in report.notes)
+
+
+def test_a_flood_of_boards_is_not_looked_at_to_its_end(tmp_path):
+    boards(tmp_path, *(b"b%d" % number for number in range(MOST_BOARDS + 7)))
+    assert len(databases(tmp_path)) == MOST_BOARDS
+    assert passed_over(tmp_path).startswith("7 databases")
+
+
+@pytest.mark.parametrize("name", ["$(touch x)", "a; rm -rf ~", "it's", "a b"])
+def test_the_exact_command_can_be_typed_and_runs_nothing_else(tmp_path, name):
+    machine = Machine(tmp_path)
+    path = f"kanban/boards/{name}/kanban.db"
+    for kind in (heal_database, add_column):
+        told = kind.describe(kind.Args(path), machine.world())
+        assert shlex.split(told.rpartition("hermes-watchdog")[2])[-1] == path
+
+
+def test_a_name_in_braces_is_not_filled_a_second_time():
+    step = Step("heal_database", heal_database.Args("{database}"))
+    assert fill(step, {"database": "kanban/boards/{pid}/kanban.db", "pid": "1"}).args.database == "kanban/boards/{pid}/kanban.db"
+
+
+@pytest.mark.parametrize("value", ["a\nb", "a\u061cb", "a\u00adb", "a\ufeffb", "\udcff.db", "-x.db", "x" * 5000])
+def test_what_a_person_could_not_see_fills_no_step(value):
+    with pytest.raises(ValueError, match="not fit for a command"):
+        fill(Step("heal_database", heal_database.Args("{database}")), {"database": value})
+
+
+def ill(name: str) -> Incident:
+    return incident("database-broken", name, "heal-database", facts={"database": name})
+
+
+def test_a_plan_holds_no_more_repairs_than_a_person_can_judge(tmp_path):
+    machine = Machine(tmp_path)
+    wrong = [ill(f"kanban/boards/b{number}/kanban.db") for number in range(40)]
+    (plan,) = propose(wrong, machine.recipes, None, machine.world(), machine.now)
+    assert [step.kind for step in plan.steps] == ["gateway", *["heal_database"] * 8, "gateway"]
+
+
+def test_a_board_that_is_a_link_does_not_spoil_the_cure_of_the_others(tmp_path):
+    machine = Machine(tmp_path)
+    (tmp_path / "kanban" / "boards").mkdir(parents=True)
+    (tmp_path / "kanban" / "boards" / "trap").symlink_to("/etc")
+    (tmp_path / "state.db").touch()
+    trap = ill("kanban/boards/trap/kanban.db")
+    plan, refused = propose([ill("state.db"), trap], machine.recipes, None, machine.world(), machine.now)
+    assert [step.args.database for step in plan.steps if step.kind == "heal_database"] == ["state.db"]
+    assert refused.incidents == ("database-broken kanban/boards/trap/kanban.db",) and "symbolic link" in refused.hold.reason
+    still = Look((trap,), machine.recipes)
+    told, noisy = verify(plan, machine.world(), lambda since: still, machine.now)
+    assert told.ok and not noisy
+    worse = Look((trap, ill("kanban.db")), machine.recipes)
+    assert not verify(plan, machine.world(), lambda since: worse, machine.now)[0].ok

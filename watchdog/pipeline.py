@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -80,7 +81,7 @@ def check(book: Rulebook, sources: Sources, store: Store | None, now: datetime, 
         now=now,
         home=str(sources.home),
         blind=reading.blind,
-        notes=tuple(notes(reading, seen)),
+        notes=(*notes(reading, seen), *_passed_over(sources)),
         not_checked=seen.not_checked,
         findings=seen.findings,
         changes=changes,
@@ -156,6 +157,16 @@ def notes(reading: Reading, seen: Evaluation) -> list[str]:
     if len(seen.ambiguous) > 5:
         found.append(f"{len(seen.ambiguous) - 5} more records whose chat text imitates log fields were not used")
     return found
+
+
+def _passed_over(sources: Sources) -> tuple[str, ...]:
+    """Databases that are there and that nobody looks at: blind is not quiet."""
+    if not os.path.isdir(sources.home / "kanban" / "boards"):
+        return ()
+    from watchdog.sqlite.look import passed_over
+
+    told = passed_over(sources.home)
+    return (told,) if told else ()
 
 
 def span_of(sources: Sources) -> tuple[datetime | None, datetime | None]:

@@ -10,15 +10,17 @@ from typing import Any
 
 from watchdog import budget
 from watchdog.actions import KINDS
-from watchdog.actions.common import fill, pack
+from watchdog.actions.common import database, fill, pack
 from watchdog.actions.gateway import Args as GatewayArgs
 from watchdog.causes import HELPS, Case, make_case
+from watchdog.errors import WatchdogError
 from watchdog.history import History
 from watchdog.model import Hold, Incident, Plan, Recipe, Step, Verify
 from watchdog.text import spell
 from watchdog.values import dataclass, replace
 from watchdog.world import World
 
+MOST_REPAIRS = 8
 STOP, START, RESTART = (Step("gateway", GatewayArgs(do)) for do in ("stop", "start", "restart"))
 
 
@@ -57,9 +59,9 @@ def make_plans(
                 refused.append(part)
     if not parts:
         return tuple(_once(refused))
-    plan = _merge(parts, case, world)
+    plan = _merge(_judgeable(parts), case, world)
     # What the merged plan takes care of needs no refusal of its own.
-    left = [one for one in _once(refused) if not set(one.incidents) <= set(plan.incidents)]
+    left = [one for one in _once(refused) if not set(one.incidents) <= set(plan.incidents) - untreated(plan)]
     return replace(
         plan, hold=budget.hold(plan, [part.recipe for part in parts if part.recipe.id in plan.recipes], case, firing, history, world, now)
     ), *left
@@ -67,6 +69,25 @@ def make_plans(
 
 def name_of(incident: Incident) -> str:
     return f"{incident.rule} {incident.key}".strip()
+
+
+def untreated(plan: Plan) -> frozenset[str]:
+    """Incidents of the case that this plan has no step for, though it has one for others of their rule."""
+    treated = {key for _, key, _ in plan.parts}
+    rules = {key.split(" ")[0] for key in treated}
+    return frozenset(name for name in plan.incidents if name not in treated and name.split(" ")[0] in rules)
+
+
+def _judgeable(parts: Sequence[Part]) -> list[Part]:
+    """No more repairs at once than a message can show and a person can judge; the others come with the next plan."""
+    chosen: list[Part] = []
+    repairs: set[Step] = set()
+    for part in parts:
+        wanted = repairs | {replace(step, line=0) for step in part.repairs}
+        if len(wanted) <= MOST_REPAIRS or not part.repairs or not repairs:
+            chosen.append(part)
+            repairs = wanted
+    return chosen
 
 
 def _part(incident: Incident, recipes: Mapping[str, Recipe], history: History, case: Case, world: World, now: datetime) -> Part | Plan:
@@ -89,14 +110,16 @@ def _part(incident: Incident, recipes: Mapping[str, Recipe], history: History, c
     if only_restarts and (case.blocked or verdict.restart != HELPS):
         return _refusal(incident, recipe, case, world, f"a restart does not help: {case.blocked or verdict.because}")
     try:
-        return Part(
-            incident,
-            recipe,
-            tuple(fill(step, incident.facts) for step in recipe.steps),
-            tuple(fill(step, incident.facts) for step in recipe.rollback),
-        )
+        steps = tuple(fill(step, incident.facts) for step in recipe.steps)
+        rollback = tuple(fill(step, incident.facts) for step in recipe.rollback)
+        for step in steps:
+            if name := getattr(step.args, "database", ""):
+                database(name, world.home, there=False)  # a step that is bound to fail would take the others' cure with it
     except ValueError as error:
         return _refusal(incident, recipe, case, world, f"{error}; without it there is no exact command to approve")
+    except WatchdogError as error:
+        return _refusal(incident, recipe, case, world, str(error))
+    return Part(incident, recipe, steps, rollback)
 
 
 def _refusal(incident: Incident, recipe: Recipe, case: Case, world: World, why: str) -> Plan:

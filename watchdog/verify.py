@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from watchdog.model import Incident, Outcome, Plan, Recipe, Verify
-from watchdog.plan import name_of
+from watchdog.plan import name_of, untreated
 from watchdog.text import harmless, spell
 from watchdog.world import Gateway, World
 
@@ -46,7 +46,7 @@ def verify(plan: Plan, world: World, look_again: LookAgain, since: datetime) -> 
     first: Gateway | None = None
     # Repairs that leave the gateway alone ask only that it is not worse off than before.
     expects = any(step.kind == "gateway" for step in plan.steps) or bool(world.gateway.alive)
-    why, noisy = "", frozenset[str]()
+    why, noisy, not_ours = "", frozenset[str](), untreated(plan)
     for _ in range(int(wanted.within.total_seconds() / POLL) + 2):  # the clock may be set back while we wait
         look, gateway, now = look_safely(look_again, since), world.now_gateway(), world.clock()
         if first is None or (first.pid, first.start_time) != (gateway.pid, gateway.start_time):
@@ -55,6 +55,7 @@ def verify(plan: Plan, world: World, look_again: LookAgain, since: datetime) -> 
             why = f"it could not be looked at: {look}"
         else:
             noisy = frozenset(name_of(one) for one in look.incidents if one.status != "resolved" and one.rule in wanted.quiet)
+            noisy -= not_ours  # what was ill before and got no step of this plan is no failure of its cure
             why = not_yet(wanted, look, noisy, gateway, expects, now - settled_at)
             if not why:
                 return Outcome(plan.digest, "verify", True, _well(wanted, look, gateway), now - since), noisy

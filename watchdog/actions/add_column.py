@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from watchdog.actions.common import check_holes, database, failed, ok
+from watchdog.actions.common import check_holes, database, failed, ok, written
 from watchdog.backups import folder
 from watchdog.errors import WatchdogError
 from watchdog.model import Outcome
@@ -31,7 +31,7 @@ def read(section: Section) -> Args:
 
 def describe(args: Args, world: World) -> str:
     what = f" ({args.missing})" if args.missing else ""
-    return f"back up {args.database}, then add the columns it lacks{what}: hermes-watchdog db migrate {args.database}"
+    return f"back up {args.database}, then add the columns it lacks{what}: hermes-watchdog db migrate {written([args.database])}"
 
 
 def run(args: Args, world: World) -> Outcome:

@@ -19,7 +19,6 @@ from watchdog.yamlfile import Section
 
 HOLE = re.compile(r"\{([^{}]*)\}")
 NAME = re.compile(r"[a-z_][a-z0-9_]*")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def holes(args: Any) -> tuple[str, ...]:
@@ -35,7 +34,8 @@ def fill(step: Step, facts: Mapping[str, str]) -> Step:
             value = facts.get(match[1], "")
             if not value:
                 raise ValueError(f"{step.kind}: {{{match[1]}}} was not measured")
-            if len(value) > 4000 or _CONTROL.search(value) or value.startswith("-"):
+            # Unprintable: controls, line breaks, marks that turn the direction of text, bytes that are no text.
+            if len(value) > 4000 or not value.isprintable() or value.startswith("-"):
                 raise ValueError(f"{step.kind}: {{{match[1]}}} is {harmless(value, 60)!r}, which is not fit for a command")
             return value
 

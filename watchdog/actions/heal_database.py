@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from watchdog.actions.common import check_holes, database, failed, ok
+from watchdog.actions.common import check_holes, database, failed, ok, written
 from watchdog.backups import folder
 from watchdog.errors import WatchdogError
 from watchdog.model import Outcome
@@ -40,10 +40,10 @@ def read_either(section: Section) -> tuple[str, bool]:
 
 def describe(args: Args, world: World) -> str:
     if args.undo:
-        return f"put back {args.database} as it was before healing: hermes-watchdog db undo {args.database}"
+        return f"put back {args.database} as it was before healing: hermes-watchdog db undo {written([args.database])}"
     return (
         f"heal {args.database} on a copy, check the copy, swap it in, keep the broken file in quarantine (set aside only if "
-        f"nothing in it can be read): hermes-watchdog db heal {args.database}"
+        f"nothing in it can be read): hermes-watchdog db heal {written([args.database])}"
     )
 
 

@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 from watchdog.sqlite import holders
 from watchdog.sqlite.grade import Seen, Verdict, drift, grade
@@ -26,10 +25,11 @@ from watchdog.sqlite.raw import (
 )
 from watchdog.sqlite.reference import CORE, NAMES, Reference, is_virtual, kind_of, nearest
 from watchdog.sqlite.wal import Wal, read_shm, read_wal
-from watchdog.values import replace
+from watchdog.values import Any, replace
 
-__all__ = ["Verdict", "databases", "look", "observe"]
+__all__ = ["Verdict", "databases", "look", "observe", "passed_over"]
 
+MOST_BOARDS = 200       # a check looks at each of them every time
 MOST_FRAMES = 2000      # of a WAL without a live index: what a quick look walks through
 
 
@@ -38,8 +38,22 @@ def databases(home: Path) -> list[Path]:
     named = [home / name for name in NAMES.values()]
     if os.environ.get("HERMES_KANBAN_DB"):
         named[1] = Path(os.environ["HERMES_KANBAN_DB"])
-    boards = sorted((home / "kanban" / "boards").glob("*/kanban.db"))
-    return [path for path in dict.fromkeys([*named, *boards]) if os.path.lexists(path)]
+    return [path for path in dict.fromkeys([*named, *_boards(home)[0]]) if os.path.lexists(path)]
+
+
+def _boards(home: Path) -> tuple[list[Path], int]:
+    """The databases of the boards that we look at, and how many we do not."""
+    found = sorted((home / "kanban" / "boards").glob("*/kanban.db"))
+    # Hermes calls its boards by plain words. Other names are somebody's trick on whoever reads or types them.
+    plain = [path for path in found if path.parent.name.isprintable()]
+    return plain[:MOST_BOARDS], len(found) - len(plain[:MOST_BOARDS])
+
+
+def passed_over(home: Path) -> str:
+    """A line about boards that nobody looks at; '' when there are none."""
+    left = _boards(home)[1] if (home / "kanban" / "boards").is_dir() else 0
+    return (f"{left} databases in kanban/boards were not looked at: {MOST_BOARDS} at most, and none in a folder whose name has "
+            "unprintable signs") if left else ""
 
 
 def look(path: str | os.PathLike, *, deep: bool = False, known: Mapping[str, Any] | None = None,
