@@ -82,6 +82,19 @@ def test_a_cut_file_keeps_every_row_that_is_still_in_it(patient, well, kind, odd
     assert sum(len(rows) for rows in after.values()) > 0
 
 
+@pytest.mark.parametrize("bytes_gone", [1, 6, 700])
+def test_a_row_whose_end_is_cut_off_is_lost_and_not_filled_up_with_zeros(tmp_path, bytes_gone):
+    path = inject.make(tmp_path / "kanban.db", "kanban", size=150, free=False)
+    before = inject.rows(path)
+    os.truncate(path, path.stat().st_size - bytes_gone)
+    report = heal(path)
+    after = inject.rows(path)
+    gone = {table: sorted(rows.keys() - after[table].keys()) for table, rows in before.items()}
+    assert all(before[table][rowid] == row for table, rows in after.items() for rowid, row in rows.items())
+    assert sum(map(len, gone.values())) == report.lost > 0
+    assert (report.ok, report.after.grade) == (False, "well")
+
+
 def test_random_faults_never_alter_a_row_in_silence(well, tmp_path):
     rng = random.Random(20261116)
     before = {kind: inject.rows(path) for kind, path in well.items()}

@@ -225,9 +225,9 @@ class Pages:
         for number in (*tree.leaves, *tree.inner):
             self.tick(1)
             page = read_page(self.image.page(number), number, self.image.usable)
-            yield from self._rows_of(page)
+            yield from self._rows_of(page, self.image.there(number))
 
-    def _rows_of(self, page: Page) -> Iterator[Row]:
+    def _rows_of(self, page: Page, there: int) -> Iterator[Row]:
         found: list[tuple[int, int, Row]] = []          # begin, end, row
         last = None
         for at in page.pointers:
@@ -235,6 +235,9 @@ class Pages:
                 cell = read_cell(page, at, self.image.usable)
             except Bad:
                 found.append((at, at, Row(0, None, "unreadable")))
+                continue
+            if cell.end > there:                        # its rowid is in its first 18 bytes
+                found.append((cell.begin, cell.end, Row(cell.rowid if cell.begin + 18 <= there else 0, None, "cut off")))
                 continue
             row = self._row(cell)
             if page.kind == TABLE_LEAF:

@@ -110,8 +110,9 @@ class Image:
                  frames: Mapping[int, int] | None = None):
         self.fd, self.page_size, self.usable = fd, page_size, page_size - reserved
         self.wal_fd, self.frames = wal_fd, frames or {}
-        in_file = -(-os.fstat(fd).st_size // page_size)
-        self.pages = pages or max(in_file, max(self.frames, default=0))
+        size = os.fstat(fd).st_size
+        self.in_file, self.rest = -(-size // page_size), size % page_size or page_size
+        self.pages = pages or max(self.in_file, max(self.frames, default=0))
 
     def page(self, number: int) -> bytes:
         if number in self.frames:
@@ -119,6 +120,17 @@ class Image:
         else:
             data = os.pread(self.fd, self.page_size, (number - 1) * self.page_size)
         return data if len(data) == self.page_size else data.ljust(self.page_size, b"\0")
+
+    def there(self, number: int) -> int:
+        """How many bytes of a page are in the file; the zeros that stand for the rest were never written."""
+        if number < self.in_file or number in self.frames:
+            return self.page_size
+        return self.rest if number == self.in_file else 0
+
+    @property
+    def torn(self) -> bool:
+        """Whether the last page ends early."""
+        return self.there(min(self.pages, self.in_file)) < self.page_size
 
 
 @dataclass(frozen=True)
@@ -226,8 +238,11 @@ def payload(image: Image, cell: Cell, endless: bool = False) -> bytes:
     """The whole payload of a cell."""
     if not cell.overflow:
         return cell.local
-    rest = b"".join(image.page(number)[4:image.usable] for number in chain(image, cell, endless))
-    return (cell.local + rest)[:cell.size]
+    numbers = chain(image, cell, endless)
+    missing = cell.size - len(cell.local) - (image.usable - 4) * (len(numbers) - 1)      # of the last page
+    if any(image.there(number) < (image.usable if number != numbers[-1] else 4 + missing) for number in numbers):
+        raise Bad("an overflow page is cut off")
+    return (cell.local + b"".join(image.page(number)[4:image.usable] for number in numbers))[:cell.size]
 
 
 @dataclass(frozen=True)
@@ -253,9 +268,9 @@ def read_record(data: bytes, encoding: str = "utf-8") -> list[Value]:
             types.append(kind)
     except IndexError:
         raise Bad("the header of a record is wrong") from None
-    values: list[Value] = []
     if at != end:
         raise Bad("the header of a record is wrong")
+    values: list[Value] = []
     for kind in types:
         if kind >= 12:
             body = data[at:at + (kind - 12) // 2]
@@ -277,9 +292,8 @@ def read_record(data: bytes, encoding: str = "utf-8") -> list[Value]:
             values.append(struct.unpack_from(">d", data, at)[0])
             at += 8
         elif kind < 10:
-            size = _INT_SIZES[kind]
-            values.append(kind - 8 if kind > 7 else int.from_bytes(data[at:at + size], "big", signed=True))
-            at += size
+            begin, at = at, at + _INT_SIZES[kind]
+            values.append(kind - 8 if kind > 7 else int.from_bytes(data[begin:at], "big", signed=True))
         else:
             raise Bad("a record has a type that does not exist")
     if at != len(data):
@@ -305,9 +319,8 @@ def entry_of(values: list[Value]) -> Entry | None:
     if len(values) != 5 or values[0] not in ("table", "index", "view", "trigger"):
         return None
     kind, name, table, root, sql = values
-    if not isinstance(name, str) or not isinstance(table, str) or not isinstance(root, int | None):
-        return None
-    if not isinstance(sql, str | None):
+    if not (isinstance(name, str) and isinstance(table, str) and isinstance(root, int | None)
+            and isinstance(sql, str | None)):
         return None
     return Entry(str(kind), name, table, root or 0, sql or "")
 

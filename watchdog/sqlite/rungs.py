@@ -65,13 +65,21 @@ def let_sqlite(case: Case, file: str) -> bool:
         if not _sound(db):
             return False
         _settle(db)
-        return True
+        return _all_there(file)
     finally:
         db.close()
 
 
+def _all_there(file: str) -> bool:
+    """Whether the last page is whole: SQLite takes zeros for the bytes behind the end of a file."""
+    with open(file, "rb") as source:
+        return os.fstat(source.fileno()).st_size % read_header(source.read(100)).page_size == 0
+
+
 def _flat(case: Case, file: str, opened: Opened) -> None:
     """The image as one file: the committed frames of the WAL in their places."""
+    if opened.image.torn:
+        raise Bad("the last page is cut off")       # what would fill it up is not what was written
     shutil.copyfile(case.original, file)
     image = opened.image
     with open(file, "r+b") as out:
