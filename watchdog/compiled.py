@@ -12,11 +12,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 from watchdog import __version__, literals
 from watchdog.pattern import Pattern
 from watchdog.rulebook import Rulebook, load, shipped_folder
+from watchdog.values import Any
 
 FORMAT = 1
 NAME = "rulebook.cache"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from watchdog.values import dataclass
 
 
 class WatchdogError(Exception):
     """Something could not be done; the text says where, what, and what to do."""
 
 
-class Problem(NamedTuple):
+@dataclass(frozen=True)
+class Problem:
     """One mistake in one file."""
 
     path: str

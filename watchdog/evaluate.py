@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 from watchdog.detect import KINDS
 from watchdog.errors import SlowPattern
 from watchdog.model import Condition, Event, Finding, Line, Rule, Span
 from watchdog.sources.gate import Gate, words_of
 from watchdog.text import harmless, spell
-from watchdog.values import dataclass, replace
+from watchdog.values import Any, dataclass, replace
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from itertools import product
-from typing import Any
+
+from watchdog.values import Any
 
 SHORTEST = 4  # a shorter word is in nearly every line
 MANY = 64  # alternatives; more of them would cost more than they save

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Any
 
-from watchdog.values import dataclass, field
+from watchdog.values import Any, dataclass, field
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 

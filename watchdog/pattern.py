@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from typing import Any
 
 from watchdog.errors import SlowPattern
 from watchdog.literals import Study, as_re, study
+from watchdog.values import Any
 
 LIMIT_SECONDS = 0.5  # a sane pattern needs microseconds
 # How long a text may be that a pattern with so many endless repeats is matched against without watching the clock:

@@ -9,7 +9,6 @@ import os
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from watchdog.evaluate import Evaluation, evaluate, lines_by_source
 from watchdog.incidents import fold
@@ -19,7 +18,7 @@ from watchdog.rulebook import LONGEST_LOOK_BACK, Rulebook
 from watchdog.sources.logfile import LogFile, placed
 from watchdog.store import Store
 from watchdog.store.incidents import all_incidents, finish_check, known_incidents, last_blind, last_check, save_changes
-from watchdog.values import dataclass, replace
+from watchdog.values import TYPE_CHECKING, dataclass, replace
 
 if TYPE_CHECKING:
     from watchdog.settings import Settings

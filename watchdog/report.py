@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 from watchdog.model import Event, Incident, Report
 from watchdog.terminal import paint
 from watchdog.text import ago, clock, harmless, redact
+from watchdog.values import Any
 
 
 def as_json(report: Report) -> dict[str, Any]:

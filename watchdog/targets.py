@@ -6,12 +6,11 @@ import os
 import stat
 from collections.abc import Mapping
 from datetime import datetime, time, timedelta
-from typing import Any
 
 from watchdog.errors import WatchdogError
 from watchdog.model import SEVERITIES
 from watchdog.text import harmless
-from watchdog.values import dataclass, field
+from watchdog.values import Any, dataclass, field
 from watchdog.yamlfile import Section
 
 LANGUAGES = ("en", "zh")

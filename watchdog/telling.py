@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
 
 from watchdog.model import Notice, Outcome, Plan, Report, Rule
-from watchdog.values import replace
+from watchdog.values import TYPE_CHECKING, Any, replace
 
 if TYPE_CHECKING:
     from watchdog.answers import Weighed

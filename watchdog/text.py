@@ -6,6 +6,8 @@ import re
 from datetime import datetime, timedelta
 from functools import cache
 
+from watchdog.values import Any
+
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
@@ -48,6 +50,8 @@ _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[
 
 def harmless(text: str, limit: int = 300) -> str:
     """Log text fit for a terminal: no escapes, control characters or direction marks, one line, bounded."""
+    if len(text) <= limit and text.isprintable():
+        return text  # nearly every text is; printable means none of what is taken out below
     text = _INVISIBLE.sub("", _ANSI.sub("", text[: limit * 4]).replace("\n", " ⏎ ").replace("\t", " "))
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
@@ -93,3 +97,12 @@ def redact(text: str) -> str:
     for pattern, instead in _secrets():
         text = pattern.sub(instead, text)
     return text
+
+
+def sha256(data: bytes) -> Any:
+    """As hashlib's, which would load all of OpenSSL for it."""
+    try:
+        from _sha2 import sha256  # type: ignore[import-not-found]
+    except ImportError:  # Python 3.11
+        from _sha256 import sha256  # type: ignore[import-not-found]
+    return sha256(data)

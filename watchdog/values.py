@@ -2,7 +2,7 @@
 
 A check is a short life with some eighty such classes. Here a class is made without generating code, and its objects
 behave the same: frozen, compared and hashed by value, printed by field. What is rarely asked for (fields(), asdict()
-of the standard library) is worked out when asked for.
+of the standard library) is worked out when asked for. Any and TYPE_CHECKING are typing's, which is as dear to load.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dataclasses import dataclass, field, replace
     from typing import Any
 
-__all__ = ["Any", "dataclass", "field", "replace"]
+__all__ = ["TYPE_CHECKING", "Any", "dataclass", "field", "replace"]
 
 
 if not TYPE_CHECKING:

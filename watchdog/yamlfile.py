@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
-from typing import Any
 
 from watchdog.errors import Problem
 from watchdog.pattern import Pattern
 from watchdog.text import duration, harmless
+from watchdog.values import Any
 
 MISSING: Any = object()
 _BIG = 1_000_000  # bytes; no rule file is longer

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-from importlib import import_module
+from types import SimpleNamespace
 
 from watchdog import __version__
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
 
 # Which module of this package knows a command, and its line in --help.
 COMMANDS = {
@@ -52,35 +55,34 @@ exit codes: 0 well · 1 something is wrong · 2 the configuration or the argumen
 """
 
 
-class Teacher(argparse.ArgumentParser):
-    """An argument parser whose errors say what to write instead."""
-
-    def error(self, message: str) -> None:  # type: ignore[override]
-        from difflib import get_close_matches
-
-        if "invalid choice" in message:
-            word = message.partition("invalid choice: ")[2].split(" ")[0].strip("'\"")
-            near = get_close_matches(word, COMMANDS, n=1)
-            if near and self.prog == "hermes-watchdog":
-                message = f"there is no command '{word}'; did you mean '{near[0]}'?"
-        self.exit(2, f"{self.prog}: {message}\nTry '{self.prog} --help'.\n")
-
-
 def parser(wanted: str | None = None) -> argparse.ArgumentParser:
     """The parser for one command, or for all of them (for --help)."""
-    top = Teacher(
-        prog="hermes-watchdog",
-        description="Reads what the Hermes gateway left behind, decides what is wrong, proposes the exact fix, "
-        "does it only when allowed, checks that it worked, and tells a person.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    from watchdog.cli.parsing import make_parser
+
+    return make_parser(wanted)
+
+
+def plain_check(argv: list[str]) -> SimpleNamespace | None:
+    """What cron writes, `check --quiet --home DIR …`, read by hand; None for anything that needs a real parser."""
+    if argv[:1] != ["check"]:
+        return None
+    flags = {"--quiet": "quiet", "--dry-run": "dry_run", "--json": "json"}
+    places = {"--home": "home", "--config": "config", "--state": "state"}
+    given = SimpleNamespace(
+        command="check", now=None, all_profiles=False, **dict.fromkeys(flags.values(), False), **dict.fromkeys(places.values())
     )
-    top.add_argument("--version", action="version", version=f"hermes-watchdog {__version__}")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", title="commands", parser_class=Teacher)
-    modules = [COMMANDS[wanted][0]] if wanted else dict.fromkeys(module for module, _ in COMMANDS.values())
-    for name in modules:
-        import_module(f"watchdog.cli.{name}").add_arguments(commands)
-    return top
+    words = iter(argv[1:])
+    for word in words:
+        if word in flags:
+            setattr(given, flags[word], True)
+        elif word in places and (value := next(words, "-")) and not value.startswith("-"):
+            setattr(given, places[word], value)
+        else:
+            return None
+    from watchdog.cli.check import run_check
+
+    given.run = run_check
+    return given
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -97,7 +99,7 @@ def main(argv: list[str] | None = None) -> int:
     if not argv or argv in (["--help"], ["-h"]):
         print(overview(), end="")
         return 0
-    arguments = parser(wanted if wanted in COMMANDS else None).parse_args(argv)
+    arguments = plain_check(argv) or parser(wanted if wanted in COMMANDS else None).parse_args(argv)
     if not getattr(arguments, "run", None):
         print(overview(), end="")
         return 2
@@ -117,7 +119,7 @@ def overview() -> str:
     )
 
 
-def guarded(arguments: argparse.Namespace) -> int:
+def guarded(arguments: argparse.Namespace | SimpleNamespace) -> int:
     """Run the command; turn what can go wrong into a message and an exit code."""
     from watchdog.errors import ConfigError, WatchdogError
 

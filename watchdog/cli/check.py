@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 from datetime import datetime, timedelta
-from typing import Any
 
 from watchdog.cli.common import WELL, WRONG, Context, a_duration, a_time, add_common, colours, context, in_zone, print_json
 from watchdog.model import EVERY_CHECK, Report
-from watchdog.values import replace
+from watchdog.values import TYPE_CHECKING, Any, replace
+
+if TYPE_CHECKING:
+    import argparse
 
 CHECK = """\
 examples:
@@ -29,7 +30,8 @@ examples:
 
 
 def add_arguments(commands: Any) -> None:
-    raw = argparse.RawDescriptionHelpFormatter
+    from argparse import RawDescriptionHelpFormatter as raw
+
     check = commands.add_parser("check", help="one pass: what is wrong now", epilog=CHECK, formatter_class=raw,
                                 description="Read the window, evaluate the rules, and say what is wrong and what would help.")
     check.add_argument("--dry-run", action="store_true", help="write nothing anywhere, not even the watchdog's own memory")

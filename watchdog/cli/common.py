@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from watchdog.errors import WatchdogError
 from watchdog.terminal import colours, paint
-from watchdog.values import dataclass
+from watchdog.values import TYPE_CHECKING, dataclass
 
 if TYPE_CHECKING:
+    import argparse
+
     from watchdog.reading import Sources
     from watchdog.rulebook import Rulebook
     from watchdog.settings import Settings
@@ -63,7 +63,7 @@ class Context:
     @cached_property
     def state(self) -> Path:
         """One folder per home, so that two profiles never mix."""
-        from hashlib import sha256
+        from watchdog.text import sha256
 
         given = getattr(self.args, "state", None) or os.environ.get("HERMES_WATCHDOG_STATE")
         if given:
@@ -132,7 +132,9 @@ def a_time(text: str) -> datetime:
     try:
         at = datetime.fromisoformat(text.replace(",", "."))
     except ValueError:
-        raise argparse.ArgumentTypeError(
+        from argparse import ArgumentTypeError
+
+        raise ArgumentTypeError(
             f"'{text}' is not a time; write '2026-05-19 10:41:00' (local) or 2026-05-19T10:41:00+02:00"
         ) from None
     return at  # without a zone: the logs' zone, which only the settings know
@@ -152,7 +154,9 @@ def a_duration(text: str) -> timedelta:
     try:
         return duration(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+        from argparse import ArgumentTypeError
+
+        raise ArgumentTypeError(str(error)) from None
 
 
 def print_json(value: object) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import Any
 
 from watchdog.model import Event, Line
 from watchdog.text import harmless
+from watchdog.values import Any
 from watchdog.yamlfile import MISSING, Section
 
 SOURCES = ("gateway.log", "agent.log", "errors.log", "journal")

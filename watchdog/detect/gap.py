@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Any
 
 from watchdog.detect.common import Captures, key_of, longest, names_of, need_names, read_lines
 from watchdog.model import Event, Line, Span
 from watchdog.text import ago, spell
-from watchdog.values import dataclass, field
+from watchdog.values import Any, dataclass, field
 from watchdog.yamlfile import Section
 
 KIND = "gap"

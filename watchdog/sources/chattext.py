@@ -21,7 +21,8 @@ _QUOTED = re.compile(r"\s(?:msg|content|text|preview|reply_to_text|query|prompt)
 TAIL = re.compile(rf" chat=\S+ msg={_LITERAL}(?: reply_to_id=\S+ reply_to_text={_LITERAL})?\r?$".encode(), re.MULTILINE)
 # An inbound record without anything odd in it, in bytes: the quick way to see that nothing is forged.
 HONEST = re.compile(
-    rb"inbound message: platform=[\w-]+ user=[^=\n]* chat=[^\s=]+ msg='[^'\\\n]*'(?: reply_to_id=[^\s=]+ reply_to_text='[^'\\\n]*')?\r?\n?\Z"
+    rb"inbound message: platform=[\w-]+ user=[^=\n]* chat=[^\s=]+ msg='[^'\\\n]*'"
+    rb"(?: reply_to_id=[^\s=]+ reply_to_text='[^'\\\n]*')?\r?\n?\Z"
 )
 _MARKED = ("inbound message: ", "conversation turn: ")
 

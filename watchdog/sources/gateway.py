@@ -8,7 +8,6 @@ import re
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from watchdog.detect.gateway import STARTED, STOPPED
 from watchdog.model import Event
@@ -16,6 +15,7 @@ from watchdog.process import began_at, is_runnable, lock_holder, start_time_of
 from watchdog.sources.chattext import digest_of
 from watchdog.sources.journal import last_word, units_of
 from watchdog.text import spell
+from watchdog.values import Any
 
 SILENT = timedelta(minutes=5)  # a shorter silence is no reason to ask whether the loop is frozen
 _TAIL = 128 * 1024

@@ -8,12 +8,15 @@ import re
 from collections.abc import Iterator
 from datetime import datetime, tzinfo
 from pathlib import Path
-from typing import IO, Any
 
 from watchdog.model import Event
 from watchdog.sources.chattext import HONEST, TAIL, cut, may_quote
 from watchdog.sources.gate import INBOUND, Gate
 from watchdog.sources.localtime import SLACK, LocalClock
+from watchdog.values import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from typing import IO
 
 BLOCK = 1 << 20
 COUNTED = 8_000_000  # bytes; Hermes rotates at five million, and in a longer file counting lines would cost more than the check

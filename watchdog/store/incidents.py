@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from watchdog.model import Change, Event, Incident
 from watchdog.store import Store
 from watchdog.text import harmless, redact
-from watchdog.values import replace
+from watchdog.values import Any, replace
 
 _COLUMNS = (
     "rule", "key", "severity", "status", "title", "says", "first_at", "opened_at", "last_seen_at", "resolved_at",
