@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from . import person
 from .conftest import both
 from .gateway import UNIT, Gateway
+from .waiting import until
 
 SMALL_LOGS = "agent: {restart_drain_timeout: 5}\nlogging: {max_size_mb: 1, backup_count: 3}\n"
 
@@ -38,7 +39,7 @@ def live_through(it, starts: int = 1) -> None:
     it.world.do("llm", "behave", match="never mind", do="hang", times=1)
     gateway.tell("use a long tool", chat=43)
     gateway.tell("never mind this", chat=44)
-    gateway.wait_for("inbound message: .*chat=44", times=starts)
+    until(lambda: it.world.get("llm", "hanging"), "chat 44 waits for the model", explain=gateway.explain)
     gateway.tell("/stop", chat=44)
     gateway.wait_for("STOP for session", times=starts)
     it.world.do("llm", "release")       # else 0.13.0 could not end: its worker thread waits for this answer for ever
