@@ -21,19 +21,26 @@ from machines import Machine, incident
 from watchdog.acting import propose
 from watchdog.actions import add_column, bare, heal_database
 from watchdog.actions.common import fill
-from watchdog.errors import WatchdogError
+from watchdog.cli.plans_shown import shown
+from watchdog.errors import ConfigError, WatchdogError
 from watchdog.hands import ANYONE, hands
+from watchdog.message import render
 from watchdog.model import Incident, Step
 from watchdog.pipeline import check
 from watchdog.process import start_time_of
 from watchdog.reading import Sources
-from watchdog.rulebook import load
+from watchdog.replies.telegram import same_bot
+from watchdog.rulebook import load, shipped_folder
+from watchdog.settings import load_settings
 from watchdog.sqlite.heal import heal, migrate, snapshot
 from watchdog.sqlite.look import MOST_BOARDS, databases, look, passed_over
 from watchdog.sqlite.making import make
 from watchdog.sqlite.reference import ask, columns_of, installed, is_virtual, pythons, releases
+from watchdog.store import Store
+from watchdog.store import plans as rows
 from watchdog.supervisor import PROCESS, SYSTEM, Container, Facts, Supervisor, Unit, decide
 from watchdog.surroundings import drain_of
+from watchdog.targets import Channel, Secret
 from watchdog.verify import Look, verify
 from watchdog.world import Gateway, World, command_of
 
@@ -420,3 +427,77 @@ def test_a_board_that_is_a_link_does_not_spoil_the_cure_of_the_others(tmp_path):
     assert told.ok and not noisy
     worse = Look((trap, ill("kanban.db")), machine.recipes)
     assert not verify(plan, machine.world(), lambda since: worse, machine.now)[0].ok
+
+
+# The store and the settings say who approved and who may.
+
+
+def test_a_store_that_others_may_write_is_not_believed(tmp_path):
+    Store.open(tmp_path / "watchdog.db").close()
+    (tmp_path / "watchdog.db").chmod(0o666)
+    with pytest.raises(WatchdogError, match="others may write the store"):
+        Store.open(tmp_path / "watchdog.db")
+
+
+@as_root
+def test_root_believes_no_store_of_another_user(place):
+    Store.open(place / "watchdog.db").close()
+    os.chown(place / "watchdog.db", AGENT, AGENT)
+    with pytest.raises(WatchdogError, match="belongs to another user"):
+        Store.open(place / "watchdog.db")
+
+
+@as_root
+def test_root_keeps_no_store_where_another_user_could_exchange_it(home):
+    with pytest.raises(WatchdogError, match="other users may change"):
+        Store.open(home / "deeper" / "watchdog.db")
+
+
+def test_settings_that_others_may_write_name_no_approvers(tmp_path):
+    (tmp_path / "settings.yaml").write_text("approval: {auto: [restart-gateway]}\n")
+    (tmp_path / "settings.yaml").chmod(0o666)
+    with pytest.raises(ConfigError, match="others may write this file, and it says who may approve"):
+        load_settings(tmp_path)
+    (tmp_path / "settings.yaml").chmod(0o600)
+    assert load_settings(tmp_path).limits.auto == ("restart-gateway",)
+    tmp_path.chmod(0o777)
+    with pytest.raises(ConfigError, match="others may put another file in its place"):
+        load_settings(tmp_path)
+    tmp_path.chmod(0o700)
+
+
+def test_a_recipe_in_a_folder_that_others_may_write_is_refused(tmp_path):
+    (tmp_path / "recipes").mkdir()
+    shutil.copy(shipped_folder() / "recipes" / "restart-gateway.yaml", tmp_path / "recipes")
+    load(tmp_path)
+    (tmp_path / "recipes").chmod(0o777)
+    with pytest.raises(ConfigError, match="others may put another file in its place"):
+        load(tmp_path)
+
+
+# What is shown must not act on whoever reads it.
+
+
+def test_a_tick_in_a_command_ends_no_code_in_markdown():
+    shown = render("    heal 'a`[press](http://evil.example)`'", "markdown")
+    assert shown.count("`") == 2 and shown.startswith("`") and shown.endswith("`")
+
+
+def test_a_stored_plan_paints_nothing_on_the_terminal(tmp_path):
+    machine = Machine(tmp_path)
+    (plan,) = propose([ill("state.db")], machine.recipes, None, machine.world(), machine.now)
+    evil = "\x1b[2J\x1b]0;owned\x07\nplan 9  approved"
+    plan = replace(plan, chain=evil, words=(evil,), evidence=(evil,))
+    with Store.in_memory() as store:
+        stored = rows.get(store, rows.save(store, plan, machine.now))
+    step = {"part": "steps", "number": 0, "ended_at": "x", "ok": 1, "says": evil, "output": evil}
+    text = shown(replace(stored, says=evil), [step], "")
+    assert not any("\x1b" in line or "\x07" in line for line in text)
+    assert not any(line.startswith("plan 9") for part in text for line in part.split("\n"))
+
+
+def test_a_pipe_or_nonsense_in_the_home_holds_no_question(tmp_path):
+    os.mkfifo(tmp_path / ".env")
+    (tmp_path / "gateway.pid").write_text("[" * 100_000)
+    channel = Channel("telegram", "https://api.telegram.org", (), Secret("12345:" + "x" * 30))
+    assert same_bot(channel, tmp_path) == ""

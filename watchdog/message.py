@@ -56,7 +56,9 @@ def how_to_answer(words: Words, code: str, expires: datetime, now: datetime, wai
 def render(body: str, form: str) -> str:
     """The plain body as Markdown or HTML; commands become code, everything else is escaped."""
     if form == "markdown":
-        lines = [f"`{line[4:]}`" if line.startswith(CODE) else _MARKUP.sub(r"\\\g<0>", line) for line in body.split("\n")]
+        # A tick in a command would end the code, and what follows would be markup.
+        code = str.maketrans("`", "'")
+        lines = [f"`{line[4:].translate(code)}`" if line.startswith(CODE) else _MARKUP.sub(r"\\\g<0>", line) for line in body.split("\n")]
         return "  \n".join(lines)
     if form == "html":
         lines = [html.escape(line) for line in body.split("\n")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -76,7 +77,7 @@ def load(*folders: Path, shipped: bool = True) -> Rulebook:
         for section in _sections(folder / "recipes", problems):
             from watchdog.recipes import read_recipe
 
-            if folder != shipped_folder() and (why := _open_to_others(Path(section.path))):
+            if folder != shipped_folder() and (why := open_to_others(Path(section.path), "a recipe runs commands as you")):
                 section.wrong(why)
             if (recipe := read_recipe(section)) is not None:
                 recipes[recipe.id] = recipe
@@ -86,17 +87,22 @@ def load(*folders: Path, shipped: bool = True) -> Rulebook:
     return Rulebook(tuple(sorted(rules.values(), key=lambda rule: rule.id)), recipes, off)
 
 
-def _open_to_others(path: Path) -> str:
-    """A recipe may run commands: whoever can write its file can act as us."""
+def open_to_others(path: Path, what: str) -> str:
+    """Why this file is not ours alone: whoever can write a recipe or the list of approvers can act as us."""
     try:
         status = path.stat()
     except OSError:
         return ""
     loose = 0o022 if os.getuid() == 0 else 0o002
     if status.st_mode & loose:
-        return f"others may write this file, and a recipe runs commands as you; chmod go-w {path}"
+        return f"others may write this file, and {what}; chmod go-w {path}"
     if status.st_uid not in (0, os.getuid()):
-        return f"this file belongs to somebody else, and a recipe runs commands as you; chown it: {path}"
+        return f"this file belongs to somebody else, and {what}; chown it: {path}"
+    folder = os.stat(path.parent)
+    if folder.st_mode & loose and not folder.st_mode & stat.S_ISVTX:
+        return f"others may put another file in its place, and {what}; chmod go-w {path.parent}"
+    if folder.st_uid not in (0, os.getuid()):
+        return f"its folder belongs to somebody else, and {what}; chown it: {path.parent}"
     return ""
 
 

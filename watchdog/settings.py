@@ -7,7 +7,7 @@ from pathlib import Path
 
 from watchdog.errors import ConfigError, Problem
 from watchdog.limits import Limits, read_limits
-from watchdog.rulebook import read_file
+from watchdog.rulebook import open_to_others, read_file
 from watchdog.targets import NotifySettings, read_notify
 from watchdog.values import dataclass, field
 
@@ -54,6 +54,8 @@ def load_settings(folder: Path) -> Settings:
     problems: list[Problem] = []
     settings = Settings()
     sections = read_file(path, problems)
+    if why := open_to_others(path, "it says who may approve"):
+        problems.append(Problem(str(path), 1, why))
     if len(sections) > 1:
         problems.append(Problem(str(path), sections[1].line, "only one document ('---') belongs in the settings"))
     for section in sections[:1]:

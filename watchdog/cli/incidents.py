@@ -50,7 +50,7 @@ def run_one(args: argparse.Namespace) -> int:
     from watchdog.errors import WatchdogError
     from watchdog.report import incident_json, incident_lines
     from watchdog.store.incidents import one_incident
-    from watchdog.text import clock
+    from watchdog.text import clock, harmless, redact
 
     ctx = context(args)
     incident = one_incident(ctx.look_at_store(), args.id)
@@ -62,5 +62,5 @@ def run_one(args: argparse.Namespace) -> int:
         print("\n".join(incident_lines(incident, ctx.now, colours())))
         print(f"      {incident.status}, seen in {incident.times_seen} checks, last {clock(incident.last_seen_at)}")
         for event in incident.evidence:
-            print(f"      {clock(event.at)}  {event.where}  {event.text}")
+            print(f"      {clock(event.at)}  {harmless(event.where)}  {redact(harmless(event.text))}")
     return WRONG if incident.status == "open" else WELL

@@ -248,6 +248,7 @@ def run_audit(args: argparse.Namespace) -> int:
     import json
 
     from watchdog.store import plans as rows
+    from watchdog.text import harmless
 
     store = context(args).look_at_store()
     for entry in rows.audit_lines(store, args.plan) if store else ():
@@ -256,10 +257,10 @@ def run_audit(args: argparse.Namespace) -> int:
             continue
         who = f" by {entry['by']}" + (f" via {entry['via']}" if entry["via"] else "") if entry["by"] else ""
         plan = f" plan {entry['plan']}" if entry["plan"] else ""
-        print(f"{entry['at'][:19]}Z  {entry['what']}{plan}{who}: {entry['says']}")
+        print(f"{entry['at'][:19]}Z  {entry['what']}{plan}{harmless(who)}: {harmless(entry['says'], 2000)}")
         output = (entry["more"] or {}).get("output") if isinstance(entry["more"], dict) else ""
         for row in (output or "").splitlines()[:20]:
-            print(f"    | {row}")
+            print(f"    | {harmless(row)}")
     return WELL
 
 

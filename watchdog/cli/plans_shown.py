@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from watchdog.cli.common import colours, paint
-from watchdog.text import clock
+from watchdog.text import clock, harmless
 
 if TYPE_CHECKING:
     from watchdog.store.plans import Stored
@@ -44,16 +44,16 @@ def line(one: Stored) -> str:
     state = {"pending": "waits for you", "claimed": "being carried out", "interrupted": "cut off"}.get(one.state, one.state)
     when = f"until {clock(one.expires_at)}" if one.state == "pending" else f"at {clock(one.finished_at or one.answered_at or one.asked_at)}"
     return f"plan {one.id}  {paint(state, colour.get(one.state, 'dim'), colours())} {when}  {one.plan.title}" + (
-        f"\n        {one.says}" if one.says else ""
+        f"\n        {harmless(one.says, 2000)}" if one.says else ""
     )
 
 
 def shown(one: Stored, steps: list[dict[str, Any]], code: str) -> list[str]:
     plan = one.plan
     lines = [line(one), f"  on {plan.host}, home {plan.home}"]
-    lines += [f"  why: {plan.chain}"] if plan.chain else []
-    lines += [f"  seen: {seen}" for seen in plan.evidence]
-    lines += [f"  {number}. {words}" for number, words in enumerate(plan.words, 1)]
+    lines += [f"  why: {harmless(plan.chain, 1000)}"] if plan.chain else []
+    lines += [f"  seen: {harmless(seen, 1000)}" for seen in plan.evidence]
+    lines += [f"  {number}. {harmless(words, 5000)}" for number, words in enumerate(plan.words, 1)]
     if plan.verify:
         lines.append(
             f"  it worked when {', '.join(plan.verify.quiet)} are quiet and the gateway "
@@ -65,8 +65,9 @@ def shown(one: Stored, steps: list[dict[str, Any]], code: str) -> list[str]:
         lines.append(f"  answered by {one.answered_by} via {one.answered_via} at {clock(one.answered_at)}")
     for row in steps:
         how = "cut off" if not row["ended_at"] else "done" if row["ok"] else "failed"
-        lines.append(f"  {how}: {'step' if row['part'] == 'steps' else 'roll back'} {row['number'] + 1}: {row['says'] or ''}")
-        lines += [f"      | {text}" for text in (row["output"] or "").splitlines()[:20]]
+        part = "step" if row["part"] == "steps" else "roll back"
+        lines.append(f"  {how}: {part} {row['number'] + 1}: {harmless(row['says'] or '', 1000)}")
+        lines += [f"      | {harmless(text)}" for text in (row["output"] or "").splitlines()[:20]]
     if code:
         lines += ["", f"  to allow it:  hermes-watchdog approve {code}", f"  to refuse it: hermes-watchdog refuse {code}"]
     elif one.state == "pending":

@@ -103,14 +103,15 @@ def _where_the_gateway_keeps_it(home: Path) -> list[tuple[str, str]]:
     try:
         pid = int(json.loads(_text(home / "gateway.pid"))["pid"])
         texts.append((f"the environment of process {pid}", _text(Path(f"/proc/{pid}/environ"))))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         pass
     return [(name, text) for name, text in texts if text]
 
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        # The home is the agent's: a pipe of that name must not hold us.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             return file.read(1_000_000).decode("utf-8", "replace")
     except OSError:
         return ""

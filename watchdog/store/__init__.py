@@ -30,7 +30,7 @@ class Store:
         """Open for reading and writing; made with mode 0600 when it is not there."""
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600))
+            _refuse_anothers(path)
             # Autocommit: transactions are begun by atomic() and nowhere else.
             db = sqlite3.connect(path, timeout=10, isolation_level=None)
             db.execute("PRAGMA synchronous=FULL")
@@ -93,6 +93,30 @@ class Store:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _refuse_anothers(path: Path) -> None:
+    """Whoever may write the store may approve: root does not act on another user's word, nor anyone on everyone's."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        status = os.fstat(fd)
+    finally:
+        os.close(fd)
+    if status.st_uid != os.geteuid():
+        raise WatchdogError(
+            f"the store {path} belongs to another user (uid {status.st_uid}), who could approve in it what we do; give a folder of "
+            "your own with --state DIR"
+        )
+    if status.st_mode & 0o022:
+        raise WatchdogError(f"others may write the store {path}, and so approve in it; run: chmod 600 {path}")
+    if os.geteuid() == 0:
+        from watchdog.hands import hands
+
+        if hands(path.parent):
+            raise WatchdogError(
+                f"the store {path} lies in a folder that other users may change, and root acts on what it says; "
+                "give a folder of root's with --state DIR"
+            )
 
 
 def _quoted(path: Path) -> str:
