@@ -412,6 +412,16 @@ def test_texts_of_lost_messages_are_salvaged(patient, well):
     assert gone and found >= gone
 
 
+def test_rows_that_are_all_key_come_back_from_their_index(tmp_path):
+    path = inject.make(tmp_path / "kanban.db", "kanban", size=600)
+    before, links = inject.rows(path), inject.anatomy(path).leaves["task_links"]
+    inject.Patient(path, "kanban", 1).wreck(links[0])
+    report = heal(path)
+    assert inject.rows(path) == before
+    assert report.ok
+    assert report.tables["task_links"].reconstructed == len(before["task_links"]) - report.tables["task_links"].saved > 0
+
+
 def test_foreign_key_orphans_are_reported_and_none_is_deleted(patient):
     path = patient("state")
     inject.Patient(path, "state", 1).sql("DELETE FROM sessions WHERE rowid = 1")

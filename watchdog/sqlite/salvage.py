@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -15,7 +15,7 @@ from watchdog.sqlite.making import make
 from watchdog.sqlite.merge import mend, merge
 from watchdog.sqlite.opening import Opened
 from watchdog.sqlite.pages import Tree
-from watchdog.sqlite.raw import Entry
+from watchdog.sqlite.raw import Entry, Value
 from watchdog.sqlite.reference import Thing, is_virtual, quoted, shadows
 from watchdog.sqlite.texts import compare
 
@@ -174,11 +174,10 @@ class _Work:
         if not self.layouts[name].rowid:
             return False
         keys = tuple(column.name for column in sorted(self.layouts[name].stored, key=lambda one: one.pk) if column.pk)
-        for index, (tree, table) in self.indexes.items():
-            sql = next((entry.sql for entry in self.entries if entry.type == "index" and entry.name == index), "")
-            if table != name or " WHERE " in sql.upper().replace("\n", " "):
-                continue
-            columns = self._index_columns(name, index, sql)
+        indexes = list(self._whole_indexes(name))
+        told = {column for _, columns in indexes for column in columns}
+        together: dict[int, dict[str, Value]] = {}
+        for tree, columns in indexes:
             bad = bool(tree.missing)
             for row in self.pages.rows(tree):
                 if row.values is None or not isinstance(row.values[-1], int):
@@ -187,10 +186,34 @@ class _Work:
                     fresh.lose(name, row.values[-1])
                     if columns == keys:
                         fresh.lost_keys.setdefault(name, set()).add(tuple(row.values[:-1]))
+                    if told.issuperset(_needed(self.layouts[name])) and not row.doubt:
+                        together.setdefault(row.values[-1], {}).update(zip(columns, row.values, strict=False))
+                        continue
                     for column, value in zip(columns, row.values[:-1], strict=False):
                         fresh.note(name, row.values[-1], "lost; from an index", column, value)
             whole = whole or not bad
+        self._put_together(fresh, self.layouts[name], together)
         return self._full_text(fresh, name) or whole
+
+    def _put_together(self, fresh: Fresh, layout: Layout, rows: Mapping[int, Mapping[str, Value]]) -> None:
+        """Rows of which indexes hold every column, such as links that are all key."""
+        put = 0
+        for rowid, values in rows.items():
+            whole = self._in_gap(layout.table, [rowid]) and values.keys() >= set(_needed(layout))
+            if whole and fresh.put(layout, rowid, [values.get(column) for column in layout.names], backup=True):
+                put += 1
+                continue
+            for column, value in values.items():
+                fresh.note(layout.table, rowid, "lost; from an index", column, value)
+        if put:
+            self.says.append(f"{layout.table}: {put} rows put together from their indexes")
+
+    def _whole_indexes(self, table: str) -> Iterator[tuple[Tree, tuple[str, ...]]]:
+        """The indexes that name every row of a table, with their columns."""
+        for index, (tree, of) in self.indexes.items():
+            sql = next((entry.sql for entry in self.entries if entry.type == "index" and entry.name == index), "")
+            if of == table and " WHERE " not in sql.upper().replace("\n", " "):
+                yield tree, self._index_columns(table, index, sql)
 
     def _index_columns(self, table: str, index: str, sql: str) -> tuple[str, ...]:
         db = sqlite3.connect(":memory:")
@@ -253,6 +276,11 @@ class _Work:
                             fresh.note(name, row.rowid, f"lost; text from {fill.fts}", fill.values, row.values[1])
                 whole = whole or not tree.missing
         return whole
+
+
+def _needed(layout: Layout) -> tuple[str, ...]:
+    """The columns that a record holds itself; a rowid under another name is known from the entry."""
+    return tuple(name for position, name in enumerate(layout.names) if position != layout.alias)
 
 
 def _sample(tree: Tree) -> Tree:
