@@ -18,20 +18,22 @@ import pytest
 from homes import NOW
 from machines import Machine, incident
 
+from watchdog.acting import ask as ask_for
 from watchdog.acting import propose
 from watchdog.actions import add_column, bare, heal_database
 from watchdog.actions.common import fill
 from watchdog.cli.plans_shown import shown
 from watchdog.errors import ConfigError, WatchdogError
 from watchdog.hands import ANYONE, hands
+from watchdog.interrupted import resume
 from watchdog.message import render
 from watchdog.model import Incident, Step
-from watchdog.pipeline import check
+from watchdog.pipeline import check, full_check
 from watchdog.process import start_time_of
 from watchdog.reading import Sources
 from watchdog.replies.telegram import same_bot
 from watchdog.rulebook import load, shipped_folder
-from watchdog.settings import load_settings
+from watchdog.settings import Settings, load_settings
 from watchdog.sqlite.heal import heal, migrate, snapshot
 from watchdog.sqlite.look import MOST_BOARDS, databases, look, passed_over
 from watchdog.sqlite.making import make
@@ -501,3 +503,30 @@ def test_a_pipe_or_nonsense_in_the_home_holds_no_question(tmp_path):
     (tmp_path / "gateway.pid").write_text("[" * 100_000)
     channel = Channel("telegram", "https://api.telegram.org", (), Secret("12345:" + "x" * 30))
     assert same_bot(channel, tmp_path) == ""
+
+
+def test_a_store_that_is_full_is_told_as_that_and_not_as_our_fault(tmp_path):
+    boards(tmp_path, *(b"b%d" % number for number in range(60)))
+    with Store.open(tmp_path / "state" / "watchdog.db") as store:
+        store.db.execute("PRAGMA max_page_count = 1")
+        sources = Sources(tmp_path, zone=UTC, stated="running")
+        with pytest.raises(WatchdogError, match=r"cannot record in .*full; what could not be recorded was not begun"):
+            full_check(load(), sources, store, Settings(backups=False), tmp_path / "state", NOW)
+
+
+def test_what_goes_on_after_a_crash_is_what_was_approved(tmp_path):
+    """A plan to restart one unit is cut off; by the time somebody resumes it, the gateway's unit is another one."""
+    machine = Machine(tmp_path, wrong=[incident()])
+    world = machine.world()
+    with Store.open(tmp_path / "state" / "watchdog.db") as store:
+        (plan,) = ask_for(propose(machine.wrong, machine.recipes, store, world, machine.now), store, world, machine.wrong,
+                          machine.recipes, machine.now)  # fmt: skip
+        rows.move(store, plan.id, ("pending",), "claimed", answered_digest=plan.digest)
+        other = replace(world.supervisor, unit="ssh.service", restart=("/usr/bin/systemctl", "restart", "ssh.service"))
+        (told,) = resume(plan.id, store, replace(world, supervisor=other), machine.look_again, "ann")
+        assert not told.ok and "would not be the one that was approved" in told.says and "ssh.service" in told.says
+        (told,) = resume(plan.id, store, replace(world, home=tmp_path / "other"), machine.look_again, "ann")
+        assert not told.ok and "is for" in told.says
+        assert not machine.ran
+        assert resume(plan.id, store, world, machine.look_again, "ann")[-1].ok
+        assert machine.verbs() == ["restart"]

@@ -7,7 +7,7 @@ import os
 from watchdog.actions import KINDS
 from watchdog.errors import WatchdogError
 from watchdog.lock import no_hurry
-from watchdog.model import Outcome
+from watchdog.model import Outcome, Plan
 from watchdog.plan import START, STOP, digest_of
 from watchdog.remedy import NotNow, acting, run_steps
 from watchdog.store import Store
@@ -77,6 +77,9 @@ def resume(plan_id: int, store: Store, world: World, look_again: LookAgain, by: 
                 f"plan {plan_id} changed since it was approved; abandon it: hermes-watchdog abandon {plan_id}",
             ),
         )
+    if (plan.host, plan.home) != (world.host, str(world.home)):
+        says = f"plan {plan_id} is for {plan.home} on {plan.host}, this is {world.home} on {world.host}"
+        return (Outcome(plan.digest, f"plan {plan_id}", False, says),)
     ended = {row["number"]: row for row in rows.steps_of(store, plan_id) if row["part"] == "steps"}
     first = next((number for number in range(len(plan.steps)) if number not in ended or not ended[number]["ended_at"]), len(plan.steps))
     if any(row["ended_at"] and not row["ok"] for row in ended.values()) or any(
@@ -101,6 +104,9 @@ def resume(plan_id: int, store: Store, world: World, look_again: LookAgain, by: 
                 f"begun twice; finish it by hand, then: hermes-watchdog abandon {plan_id}",
             ),
         )
+    if other := _otherwise(plan, first, world):
+        says = f"step {other} would not be the one that was approved by now; abandon it: hermes-watchdog abandon {plan_id}"
+        return (Outcome(plan.digest, f"plan {plan_id}", False, says),)
     try:
         with acting(world), no_hurry():
             with store.atomic():
@@ -114,6 +120,15 @@ def resume(plan_id: int, store: Store, world: World, look_again: LookAgain, by: 
             return run_steps(plan, store, world, look_again, first)
     except NotNow as why:
         return (Outcome(plan.digest, f"plan {plan_id}", False, str(why)),)
+
+
+def _otherwise(plan: Plan, first: int, world: World) -> str:
+    """The first step to come that would be done by another command, or to another process, than a person said yes to."""
+    for number, step in enumerate(plan.steps[first:], first):
+        gone = step == STOP and world.gateway.alive is False  # stopped already: nothing is done to anything
+        if not gone and (now := KINDS[step.kind].describe(step.args, world)) != plan.words[number]:
+            return f"{number + 1} ({now})"
+    return ""
 
 
 def abandon(plan_id: int, store: Store, world: World, by: str) -> Outcome:

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from watchdog.errors import WatchdogError
 from watchdog.evaluate import Evaluation, evaluate, lines_by_source
 from watchdog.incidents import fold
 from watchdog.model import Finding, Incident, Outcome, Report, Rule
@@ -28,6 +30,18 @@ def full_check(
     book: Rulebook, sources: Sources, store: Store, settings: Settings, state: Path, now: datetime, rules: Sequence[Rule] | None = None
 ) -> Report:
     """The whole line: decide, remember, hear what people answered, act on what they approved, tell what changed."""
+    try:
+        return _full_check(book, sources, store, settings, state, now, rules)
+    except sqlite3.Error as error:
+        raise WatchdogError(
+            f"cannot record in {store.path}: {error}; what could not be recorded was not begun. "
+            "Free space there, or give another folder with --state DIR"
+        ) from error
+
+
+def _full_check(
+    book: Rulebook, sources: Sources, store: Store, settings: Settings, state: Path, now: datetime, rules: Sequence[Rule] | None
+) -> Report:
     from watchdog.telling import hear, tell
 
     due = book.rules if rules is None else rules
