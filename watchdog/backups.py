@@ -12,7 +12,7 @@ STAMP = "last-round"  # its time tells when all databases were last looked throu
 
 def folder(state: Path, database: str | os.PathLike) -> Path:
     """One folder per database: boards all call theirs kanban.db, and no board may get another's rows back."""
-    from hashlib import sha256
+    from watchdog.text import sha256
 
     path = os.path.realpath(database)
     return state / "backups" / f"{os.path.basename(path)}-{sha256(path.encode()).hexdigest()[:8]}"

@@ -10,15 +10,16 @@ import marshal
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
 from watchdog import __version__, literals
-from watchdog.pattern import Pattern
+from watchdog.pattern import READY, Pattern, prepared
 from watchdog.rulebook import Rulebook, load, shipped_folder
 from watchdog.values import Any
 
-FORMAT = 1
+FORMAT = 2
 NAME = "rulebook.cache"
 _CODE = ("detect", "actions", "recipes.py", "rulebook.py", "yamlfile.py", "literals.py", "pattern.py", "model.py", "compiled.py")
 _PLAIN = (str, int, float, bool, bytes, type(None))
@@ -33,10 +34,8 @@ def load_cached(config: Path, state: Path, write: bool) -> Rulebook:
         pass  # none, damaged or of another time: made again
     book = load(config)
     if write:
-        try:
+        with suppress(OSError, ValueError, TypeError):  # no room for it: the next check reads the rules again
             _write(state / NAME, key, book)
-        except (OSError, ValueError, TypeError):
-            pass  # no room for it: the next check reads the rules again
     return book
 
 
@@ -84,7 +83,8 @@ def _read(path: Path, key: bytes) -> Rulebook:
     # marshal trusts what it reads, so what it reads is checked first.
     if blake2b(key + body, digest_size=32).digest() != seal:
         raise ValueError("made from other rules, or damaged")
-    rules, off, recipes, studies = marshal.loads(body)
+    rules, off, recipes, studies, ready = marshal.loads(body)
+    READY.update(ready)
     for text, words, heads, degree, names in studies:
         literals.KNOWN[text] = literals.Study(_set(words), _set(heads), degree, _set(names))
     return Rulebook(_decoded(rules), Later(recipes), _decoded(off))
@@ -98,7 +98,8 @@ def _write(path: Path, key: bytes, book: Rulebook) -> None:
     patterns = {line.pattern.text for lines in lines_by_source(book.rules).values() for line in lines if line.pattern is not None}
     known = [(text, literals.study(text)) for text in sorted(patterns)]
     studies = [(text, _list(one.words), _list(one.heads), one.degree, _list(one.names)) for text, one in known]
-    body = marshal.dumps((_encoded(book.rules), _encoded(book.off), marshal.dumps(_encoded(dict(book.recipes))), studies))
+    ready = {text: prepared(text) for text, one in known if one.degree is not None}
+    body = marshal.dumps((_encoded(book.rules), _encoded(book.off), marshal.dumps(_encoded(dict(book.recipes))), studies, ready))
     part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

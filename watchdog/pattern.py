@@ -14,6 +14,7 @@ LIMIT_SECONDS = 0.5  # a sane pattern needs microseconds
 # within these lengths it takes at most some millions of steps.
 _SAFE_LENGTH = {0: 1_000_000, 1: 100_000, 2: 2500, 3: 400}
 _NOTHING: dict[str, str] = {}
+READY: dict[str, tuple[Any, ...]] = {}  # pattern → what re made of it in an earlier run (compiled.py)
 
 
 class Pattern:
@@ -46,7 +47,7 @@ class Pattern:
         if not length:
             return None, -1, None
         try:
-            compiled = re.compile(as_re(self.text))
+            compiled = _ready(self.text) or re.compile(as_re(self.text))
         except re.error:
             return None, -1, None
         return compiled.match, length, tuple(compiled.groupindex) if len(compiled.groupindex) == compiled.groups else None
@@ -84,3 +85,23 @@ class Pattern:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Pattern, (self.text, self.where)
+
+
+def prepared(text: str) -> tuple[Any, ...]:
+    """What re.compile works out, in plain values; only the same Python may be given it again."""
+    from re import _compiler, _parser  # type: ignore[attr-defined]
+
+    tree = _parser.parse(as_re(text))
+    names = dict(tree.state.groupdict)
+    by_number = {number: name for name, number in names.items()}
+    code = [int(one) for one in _compiler._code(tree, 0)]
+    return int(tree.state.flags), code, tree.state.groups - 1, names, [by_number.get(number) for number in range(tree.state.groups)]
+
+
+def _ready(text: str) -> Any:
+    if text not in READY:
+        return None
+    import _sre  # type: ignore[import-not-found]
+
+    flags, code, groups, names, by_number = READY[text]
+    return _sre.compile(as_re(text), flags, code, groups, names, tuple(by_number))

@@ -8,13 +8,13 @@ from functools import cache
 
 from watchdog.values import Any
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_DURATION = r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)"
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 def duration(text: str) -> timedelta:
     """'90s', '15m', '2h', '1h30m', '7d'; ValueError otherwise."""
-    parts = _DURATION.findall(text)
+    parts = re.findall(_DURATION, text)
     if not parts or "".join(number + unit for number, unit in parts) != text.replace(" ", ""):
         raise ValueError(f"'{text}' is not a duration; write 90s, 15m or 2h")
     try:
@@ -44,15 +44,16 @@ def clock(at: datetime) -> str:
     return at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
-_INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+# Compiled by re when first needed: most checks never see a text that is not printable.
+_INVISIBLE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+_ANSI = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])"
 
 
 def harmless(text: str, limit: int = 300) -> str:
     """Log text fit for a terminal: no escapes, control characters or direction marks, one line, bounded."""
     if len(text) <= limit and text.isprintable():
         return text  # nearly every text is; printable means none of what is taken out below
-    text = _INVISIBLE.sub("", _ANSI.sub("", text[: limit * 4]).replace("\n", " ⏎ ").replace("\t", " "))
+    text = re.sub(_INVISIBLE, "", re.sub(_ANSI, "", text[: limit * 4]).replace("\n", " ⏎ ").replace("\t", " "))
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

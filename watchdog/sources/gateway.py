@@ -19,7 +19,7 @@ from watchdog.values import Any
 
 SILENT = timedelta(minutes=5)  # a shorter silence is no reason to ask whether the loop is frozen
 _TAIL = 128 * 1024
-_MESSAGE = re.compile(rb"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]+(?: \[[^\]\n]*\])? [\w.-]+: (.*)$", re.MULTILINE)
+_MESSAGE = rb"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]+(?: \[[^\]\n]*\])? [\w.-]+: (.*)$"
 
 
 def observe(home: Path, logs: Path, last_line_at: datetime | None, now: datetime, unit: str = "auto") -> tuple[Event | None, str]:
@@ -93,7 +93,7 @@ def last_words(log: Path) -> str | None:
         except OSError:
             continue
         seen = seen or bool(tail)
-        for line in reversed(_MESSAGE.findall(tail)):
+        for line in reversed(re.findall(_MESSAGE, tail, re.MULTILINE)):
             text = line.decode("utf-8", "replace")
             if STOPPED.match(text) is not None:
                 return "stopped"

@@ -13,7 +13,7 @@ from watchdog.model import Event
 from watchdog.sources.chattext import cut, may_quote
 from watchdog.values import Any
 
-_LINE = re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<logger>[\w.-]+): ")
+_LINE = r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<logger>[\w.-]+): "
 _PRIORITY = {"0": "CRITICAL", "1": "CRITICAL", "2": "CRITICAL", "3": "ERROR", "4": "WARNING", "5": "INFO", "6": "INFO", "7": "DEBUG"}
 LONGEST = 64 * 1024
 TIME_LIMIT = 20.0  # seconds; a journal that answers later than this is blind
@@ -88,7 +88,7 @@ def parse(lines: Iterable[bytes], name: str, since: datetime | None, until: date
         if at > until or (since is not None and at < since):
             continue
         text = _text(entry.get("MESSAGE"))
-        found = _LINE.match(text)
+        found = re.match(_LINE, text)
         level = found["level"] if found else _PRIORITY.get(str(entry.get("PRIORITY")), "")
         text, _, more = (text[found.end() :] if found else text).partition("\n")
         ambiguous = ""

@@ -43,7 +43,7 @@ class LocalClock:
         known = self._minutes.get(minute) or self._minute(minute)
         if known is None or len(rest) != 7 or rest[:1] != b":" or rest[3:4] != b",":
             return None
-        if not (rest[1:3].isdigit() and rest[4:].isdigit()):
+        if not (rest[1:3] + rest[4:]).isdigit():
             return None
         self._minutes[minute] = known
         seconds = self._seconds[rest] = int(rest[1:3]) + int(rest[4:]) / 1000

@@ -1,0 +1,99 @@
+"""The kept rulebook: the same as the one that was read, believed only when it is ours, whole and up to date."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from watchdog import compiled, literals, pattern
+from watchdog.compiled import NAME, load_cached
+from watchdog.errors import ConfigError
+from watchdog.evaluate import lines_by_source
+from watchdog.rulebook import load
+
+RULE = "id: mine\ntitle: Mine\nseverity: low\nwhen:\n  - burst: {{in: agent.log, line: '{line}', at_least: 2, within: 15m}}\nsay: it\nadvice: none\n"
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> tuple[Path, Path]:
+    (tmp_path / "config" / "detect").mkdir(parents=True)
+    (tmp_path / "state").mkdir(mode=0o700)
+    (tmp_path / "config" / "detect" / "mine.yaml").write_text(RULE.format(line="first (?<what>\\S+) broke"))
+    return tmp_path / "config", tmp_path / "state"
+
+
+def count_loads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    loads: list[int] = []
+    monkeypatch.setattr(compiled, "load", lambda *folders: loads.append(1) or load(*folders))
+    return loads
+
+
+def test_the_kept_rulebook_is_the_one_that_was_read(places, monkeypatch):
+    config, state = places
+    read = load_cached(config, state, write=True)
+    loads = count_loads(monkeypatch)
+    monkeypatch.setattr(literals, "KNOWN", {})
+    monkeypatch.setattr(pattern, "READY", {})
+    kept = load_cached(config, state, write=False)
+    assert not loads and kept.rules == read.rules == load(config).rules
+    assert dict(kept.recipes) == dict(read.recipes) and kept.off == read.off
+    for lines in lines_by_source(kept.rules).values():
+        for line in lines:
+            if line.pattern is not None:
+                fresh = literals._study(line.pattern.text)
+                assert (line.pattern.study.words, line.pattern.study.heads) == (fresh.words, fresh.heads)
+    mine = next(rule for rule in kept.rules if rule.id == "mine")
+    assert mine.when[0].want.line[0].pattern.match("first disk broke today") == {"what": "disk"}
+
+
+def test_a_changed_new_or_removed_rule_file_is_seen(places, monkeypatch):
+    config, state = places
+    load_cached(config, state, write=True)
+    (config / "detect" / "mine.yaml").write_text(RULE.format(line="second broke"))
+    assert "second broke" in str(load_cached(config, state, write=True).rule("mine"))
+    (config / "detect" / "mine.yaml").unlink()
+    assert load_cached(config, state, write=True).rule("mine") is None
+
+
+@pytest.mark.parametrize("damage", [b"", b"x", b"\0" * 4000])
+def test_a_damaged_file_is_ignored_and_made_again(places, monkeypatch, damage):
+    config, state = places
+    load_cached(config, state, write=True)
+    good = (state / NAME).read_bytes()
+    (state / NAME).write_bytes(damage)
+    assert load_cached(config, state, write=True).rule("mine") is not None
+    assert (state / NAME).read_bytes() == good
+    for at in range(0, len(good), 997):
+        (state / NAME).write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
+        assert load_cached(config, state, write=False).rule("mine") is not None
+
+
+def test_a_file_that_others_may_write_or_that_is_a_link_is_not_believed(places, monkeypatch):
+    config, state = places
+    load_cached(config, state, write=True)
+    loads = count_loads(monkeypatch)
+    (state / NAME).chmod(0o666)
+    load_cached(config, state, write=False)
+    (state / NAME).chmod(0o600)
+    os.rename(state / NAME, state / "elsewhere")
+    (state / NAME).symlink_to(state / "elsewhere")
+    load_cached(config, state, write=False)
+    assert len(loads) == 2
+
+
+def test_nothing_is_written_unless_allowed_and_no_room_is_no_error(places):
+    config, state = places
+    load_cached(config, state, write=False)
+    assert not list(state.iterdir())
+    assert load_cached(config, state / "missing", write=True).rule("mine") is not None
+
+
+def test_mistakes_in_the_rules_are_told_every_time(places):
+    config, state = places
+    (config / "detect" / "mine.yaml").write_text("id: mine\n")
+    for _ in range(2):
+        with pytest.raises(ConfigError):
+            load_cached(config, state, write=True)
+    assert not list(state.iterdir())
