@@ -151,8 +151,12 @@ def _by_cgroup(facts: Facts) -> Supervisor | None:
     return None
 
 
+# As words, not as a part of a path: a Hermes may live in a folder of that name.
+_OURS = re.compile(r" -m watchdog |/hermes-watchdog[ ;]")
+
+
 def _is_its_unit(unit: Unit, facts: Facts) -> bool:
-    if " -m watchdog " in f" {unit.command} " or "hermes-watchdog" in unit.command:
+    if _OURS.search(f"{unit.command} "):
         return False  # our own service, whose home is called .hermes; a gateway that it started sits in its cgroup
     if unit.name == facts.chosen:
         return True

@@ -313,3 +313,11 @@ def test_whether_a_container_runs_is_asked_of_the_one_who_runs_it(told, alive):
         ("docker", "restart", "--time", "40", ID), Gateway(turns=1), lambda argv, timeout, env=None: (asked.append(argv), Ran(0, told))[1]
     )
     assert seen.alive is alive and seen.turns == 1 and asked[0][:2] == ("docker", "inspect") and asked[0][-1] == ID
+
+
+def test_our_own_service_is_known_by_its_program_and_not_by_a_word_in_a_path():
+    from watchdog.supervisor import _OURS
+
+    assert _OURS.search("{ path=/v/bin/python ; argv[]=/v/bin/python -P -m watchdog run --home /home/a/.hermes ; }")
+    assert _OURS.search("{ path=/v/bin/hermes-watchdog ; argv[]=/v/bin/hermes-watchdog run ; }")
+    assert not _OURS.search("{ path=/x/hermes-watchdog-lab/bin/python ; argv[]=/x/hermes-watchdog/bin/python -m hermes_cli.main gateway run ; }")
