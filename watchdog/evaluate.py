@@ -21,6 +21,8 @@ class Evaluation:
     not_checked: Mapping[str, str]  # rule → why
     unsure: frozenset[tuple[str, str]]  # (rule, key) that could not be judged
     ambiguous: tuple[Event, ...]
+    turns: int = 0  # chats that are being worked on right now
+    notes: tuple[str, ...] = ()  # what a witness saw that is no fault
 
 
 @dataclass
@@ -86,7 +88,10 @@ def evaluate(rules: Sequence[Rule], events: Iterable[Event], blind: Mapping[str,
             unsure.update((rule.id, key) for key in getattr(one.watch, "unsure", ()))
         findings.extend(_findings(rule, posts[rule.id], now))
     findings.sort(key=lambda finding: (finding.opened_at, finding.rule, finding.key))
-    return Evaluation(tuple(findings), not_checked, frozenset(unsure), tuple(ambiguous))
+    watches = [one.watch for rule in rules for one in flat(posts[rule.id])]
+    turns = max((watch.at_work(now) for watch in watches if hasattr(watch, "at_work")), default=0)
+    said = [note for watch in watches if hasattr(watch, "notes") for note in watch.notes()]
+    return Evaluation(tuple(findings), not_checked, frozenset(unsure), tuple(ambiguous), turns, tuple(dict.fromkeys(said)))
 
 
 def show_all(rules: Sequence[Rule], posts: Posts, events: Iterable[Event]) -> tuple[dict[str, str], list[Event]]:

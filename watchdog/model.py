@@ -33,7 +33,7 @@ class Event:
     session: str = ""
     facts: Mapping[str, str] = field(default_factory=nothing)  # measured by us: pid, path, header
     more: str = ""  # the traceback that followed the record
-    next_at: datetime | None = None  # when the same file's next record was written, whatever it says
+    next_at: datetime | None = None  # when the same file's next record was written, whatever it says; for lines that ask
     hits: tuple[int, ...] | None = None  # which literals the reader saw in it; None: not looked
     ambiguous: str = ""  # why this record cannot be trusted: chat text imitates log fields
 
@@ -46,6 +46,7 @@ class Line:
     pattern: Any = None  # Pattern; None: every record of the source
     level: tuple[str, ...] = ()
     logger: tuple[str, ...] = ()
+    followed: bool = False  # whether it matters when the next record came
 
 
 @dataclass(frozen=True)
@@ -255,6 +256,7 @@ class Report:
     plans: tuple[Plan, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
     notices: tuple[Notice, ...] = ()
+    turns: int = 0  # chats being worked on, as the logs tell
     newly_blind: bool = True  # what cannot be seen is not what the last check could not see
     kept: tuple[Incident, ...] = ()  # open, and not looked at this time: their rule was blind or not due
 

@@ -98,6 +98,7 @@ def check(book: Rulebook, sources: Sources, store: Store | None, now: datetime, 
         not_checked=seen.not_checked,
         findings=seen.findings,
         changes=changes,
+        turns=seen.turns,
         kept=tuple(one for one in known if one.status != "resolved" and one.id not in changed),
     )
 
@@ -114,6 +115,8 @@ def act(
     from watchdog.world import measure_world
 
     world = measure_world(sources.home, state, settings.limits, _unit(settings), zone=settings.zone)
+    if not world.gateway.turns:  # Hermes 0.13 does not count them
+        world = replace(world, gateway=replace(world.gateway, turns=report.turns))
     plans = propose(wrong, book.recipes, store, world, now, report.not_checked)
     plans = ask(plans, store, world, wrong, book.recipes, now)
     outcomes = carry_out_approved(store, world, looking(book, sources, store, world))
@@ -166,6 +169,7 @@ def look_back(book: Rulebook, store: Store | None, now: datetime) -> datetime:
 def notes(reading: Reading, seen: Evaluation) -> list[str]:
     """Worth knowing, no fault."""
     found = list(dict.fromkeys(reading.notes))
+    found += seen.notes
     found += [f"{event.where}: not used, because it is {event.ambiguous}" for event in seen.ambiguous[:5]]
     if len(seen.ambiguous) > 5:
         found.append(f"{len(seen.ambiguous) - 5} more records whose chat text imitates log fields were not used")

@@ -14,6 +14,7 @@ from watchdog.yamlfile import Section
 
 KIND = "gap"
 LINK_WITHIN = timedelta(minutes=2)  # a turn that starts later than this belongs to another message
+AT_WORK = timedelta(minutes=5)  # after its last step a turn counts as going on for so long
 MEMORY = 10_000  # sessions remembered
 Owner = tuple[str, str]  # the key of a chat, and a digest of who speaks there
 
@@ -270,6 +271,12 @@ class Watch:
     def spans(self, now: datetime) -> list[Span]:
         still = (next((span for one in queue if (span := self._span(one, now, None)) is not None), None) for queue in self.waiting.values())
         return [*self.closed, *(span for span in still if span is not None)]
+
+    def at_work(self, now: datetime) -> int:
+        """How many wait while somebody works for them: what a restart would cut off."""
+        if not self.want.progress:
+            return 0
+        return sum(one.sign > one.opened.at and now - one.sign < AT_WORK for queue in self.waiting.values() for one in queue)
 
     def state(self, now: datetime) -> list[str]:
         """For explain: who waits, and how long still."""

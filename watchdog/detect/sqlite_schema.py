@@ -77,6 +77,16 @@ class Watch:
             found.append(Span(event.facts["database"], first.at, first.at, last, None, {}, facts, named[0][1]))
         return found
 
+    def notes(self) -> list[str]:
+        """An old file that nobody complains of is worth a note."""
+        found = []
+        for event in self.lacking:
+            columns = event.facts.get("missing", "")
+            if columns and not any(column in _names(columns) for column in self.complaints):
+                found.append(f"{event.facts['database']} lacks {columns} of {event.facts.get('reference', 'Hermes')}; "
+                             "Hermes adds them when it opens the file, and complains of nothing")
+        return found
+
     def state(self, now: datetime) -> list[str]:
         """For explain: what is missing, and what Hermes complains of."""
         found = [f"{event.facts['database']} lacks {event.facts.get('missing') or event.facts['wanted']}" for event in self.lacking]
