@@ -37,7 +37,7 @@ def read(section: Section) -> Silence:
         section.wrong("needs 'after:' (nothing follows this line) or 'expect:' (this line stopped coming)")
     expected = tuple(Line(source, section.compile(item)) for source in sources for item in expect)
     want = Silence(
-        after=tuple(Line(source, section.compile(item)) for source in sources for item in after) or expected,
+        after=tuple(Line(source, section.compile(item), followed=True) for source in sources for item in after) or expected,
         expect=expected,
         longer_than=section.duration("longer_than"),
         same=section.names("same", ()),

@@ -17,6 +17,7 @@ class Gate:
     def __init__(self, lines: Sequence[Line]):
         self.ids: dict[bytes, int] = {}
         self.open = False  # some line has no word of its own: every record must be looked at
+        self.followed: set[int] = set()  # words of lines for which the next record's time matters
         heads: dict[bytes, set[bytes]] = {}
         for line in dict.fromkeys(lines):
             words = words_of(line)
@@ -26,6 +27,8 @@ class Gate:
             for word in words:
                 self.ids.setdefault(word, len(self.ids))
                 heads.setdefault(word, set()).update(heads_of(line))
+                if line.followed:
+                    self.followed.add(self.ids[word])
         # The reader must see every inbound message, wanted or not: a forged one casts doubt on what follows it.
         self.known = len(self.ids)
         if self.ids:

@@ -253,6 +253,7 @@ class _Reader:
                 ambiguous = why
                 if not TAIL.search(block, message, stop):
                     self._distrust(block, stop, LONGEST)
+        followed = hits is None or self.gate is None or not self.gate.followed.isdisjoint(hits)
         return Event(
             at,
             self.source,
@@ -263,7 +264,7 @@ class _Reader:
             session.decode("utf-8", "replace") if session else "",
             facts,
             more.rstrip("\n") if more else "",
-            self.clock.read(block[stop : stop + 23] if stop < len(block) else following[:23]),
+            self.clock.read(block[stop : stop + 23] if stop < len(block) else following[:23]) if followed else None,
             hits,
             ambiguous,
         )
