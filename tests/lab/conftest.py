@@ -17,7 +17,12 @@ from .watchdog import Watchdog
 from .world import World
 
 
+# The long ones first, so that no worker is left alone with one at the end.
+LONG = ("does_not_help", "matrix", "cron", "operators", "busy", "wedge", "resume_loop", "hung_chat")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: next((place for place, name in enumerate(LONG) if name in item.nodeid), len(LONG)))
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.lab)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from . import parts
 from .waiting import until
-from .world import World
+from .world import DIES_WITH_US, World
 
 HERE = Path(__file__).parent
 JOURNALD = ("systemd-journald.service", "systemd-journald.socket", "systemd-journald-dev-log.socket")
@@ -46,7 +46,8 @@ class Machine:
         (self.folder / "passwd").write_text(f"root:x:0:0:root:{self.user_home}:/bin/sh\n")
         (self.folder / "bundles").write_text("".join(f"{bundle}\n" for bundle in parts.certificates()))
         # Hermes 0.19.0 calls a list of authorities with few in it corrupted, so ours joins the usual ones
-        (self.folder / "bundle.pem").write_bytes(parts.certificates()[0].read_bytes() + (self.folder / "lab-ca.pem").read_bytes())
+        usual, ours = parts.certificates()[0], self.folder / "lab-ca.pem"
+        (self.folder / "bundle.pem").write_bytes(usual.read_bytes() + ours.read_bytes())
         for name in JOURNALD:
             shutil.copy(f"/lib/systemd/system/{name}", self.units / name)
         for name in TARGETS:
@@ -62,7 +63,7 @@ class Machine:
                 if self.systemd else [sys.executable, str(HERE / "init.py")])
         output = (self.folder / "boot.out").open("a")
         self.outer = subprocess.Popen(
-            ["sh", "-c", 'echo $$ > "$0/cgroup.procs"; exec "$@"', str(self.cgroup),
+            [*DIES_WITH_US, "sh", "-c", 'echo $$ > "$0/cgroup.procs"; exec "$@"', str(self.cgroup),
              "nsenter", "-t", str(self.world.pid), "-n",
              "unshare", "-f", "-p", "-m", "-i", "-C", "--mount-proc", "--propagation", "private", "--kill-child",
              "sh", str(HERE / "boot.sh"), str(self.folder), *init],

@@ -39,9 +39,8 @@ def test_a_planned_stop_is_silence(lab, version):
     assert person.messages(it) == []
 
 
-@both
-def test_restarts_asked_for_in_the_chat_are_no_crash_loop(lab, version):
-    it = lab(version, settings=person.SETTINGS)
+def test_restarts_asked_for_in_the_chat_are_no_crash_loop(lab):
+    it = lab("0.13.0", settings=person.SETTINGS)       # whose exit status 75 systemd counts like a crash
     it.gateway.start()
     for number in range(2, 6):
         it.gateway.tell("/restart")

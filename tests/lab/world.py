@@ -16,6 +16,7 @@ from . import parts
 from .waiting import until
 
 HERE = Path(__file__).parent
+DIES_WITH_US = ("setpriv", "--pdeathsig", "KILL")       # a run that is cut off leaves no process behind
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -37,7 +38,7 @@ class World:
         self.folder = Path(tempfile.mkdtemp(prefix="", dir=runs))
         self.output = (self.folder / "fakes.out").open("w")
         self.process = subprocess.Popen(
-            ["unshare", "-n", "sh", "-c", 'ip link set lo up && exec "$@"', "sh",
+            [*DIES_WITH_US, "unshare", "-n", "sh", "-c", 'ip link set lo up && exec "$@"', "sh",
              str(parts.hermes("0.19.0") / "bin/python"), str(HERE / "fakes"), str(self.folder)],
             stdin=subprocess.DEVNULL, stdout=self.output, stderr=subprocess.STDOUT, start_new_session=True)
         self.others: list[subprocess.Popen] = []
@@ -71,7 +72,7 @@ class World:
 
     def start(self, *command: str, env: dict[str, str] | None = None) -> subprocess.Popen:
         """A server of the outside world, in the same network."""
-        process = subprocess.Popen(["nsenter", "-t", str(self.pid), "-n", *command], env=env, stdin=subprocess.DEVNULL,
+        process = subprocess.Popen([*DIES_WITH_US, "nsenter", "-t", str(self.pid), "-n", *command], env=env, stdin=subprocess.DEVNULL,
                                    stdout=self.output, stderr=subprocess.STDOUT, start_new_session=True)
         self.others.append(process)
         return process
