@@ -530,3 +530,10 @@ def test_what_goes_on_after_a_crash_is_what_was_approved(tmp_path):
         assert not machine.ran
         assert resume(plan.id, store, world, machine.look_again, "ann")[-1].ok
         assert machine.verbs() == ["restart"]
+
+
+def test_a_log_that_names_ten_thousand_chats_makes_one_bounded_case(tmp_path):
+    machine = Machine(tmp_path)
+    wrong = [ill("state.db"), *(incident(key=f"telegram/{number}") for number in range(10_000))]
+    (plan,) = propose(wrong, machine.recipes, None, machine.world(), machine.now)
+    assert len(plan.incidents) == 200 and plan.incidents[0] == "database-broken state.db"

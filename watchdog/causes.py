@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from watchdog.model import Incident
 from watchdog.values import dataclass
 
+MOST = 200  # incidents in one case, causes first: a forged log may name ten thousand chats, and no check ends over them
 HELPS, USELESS, REPAIR = "helps", "useless", "repair first"
 
 
@@ -106,7 +107,7 @@ _TELLING = {"session-stuck", "qq-resume-loop", "qq-dead", "gateway-wedged"}  # t
 
 def make_case(incidents: Iterable[Incident], free: int | None = None, least_free: int = 0, exit_status: int = 0) -> Case:
     """Order them; `free` bytes of the home's disk and the last exit status are measured, the rest is what incidents say."""
-    ordered = sorted(incidents, key=lambda one: (_KNOWN.get(one.rule, _OTHER)[0], one.opened_at, one.rule, one.key))
+    ordered = sorted(incidents, key=lambda one: (_KNOWN.get(one.rule, _OTHER)[0], one.opened_at, one.rule, one.key))[:MOST]
     verdicts = tuple(judge(one) for one in ordered)
     blocked = ""
     if free is not None and free < least_free:

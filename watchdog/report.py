@@ -89,7 +89,7 @@ def as_text(report: Report, colour: bool = False, dry_run: bool = False) -> str:
         lines += plan_lines(plan, colour)
     for outcome in report.outcomes:
         mark = paint("done", "good", colour) if outcome.ok else paint("failed", "high", colour)
-        lines.append(f"{mark}  {outcome.step}: {outcome.says}")
+        lines.append(f"{mark}  {harmless(outcome.step)}: {harmless(outcome.says, 2000)}")
     lines += [paint(f"note  {note}", "dim", colour) for note in report.notes]
     if not open_now and not suspected:
         said = "Nothing is wrong" if not report.blind else "Nothing wrong was seen in what can be read"
@@ -113,10 +113,10 @@ def blind_lines(blind: Mapping[str, str], not_checked: Mapping[str, str], colour
 def incident_lines(incident: Incident, now: datetime, colour: bool) -> list[str]:
     head = f"{paint(incident.severity, incident.severity, colour)}  {paint(incident.title, 'bold', colour)}"
     lines = [head, f"      {redact(incident.says)}"]
-    lines.append(paint(f"      {incident.rule}{' ' + incident.key if incident.key else ''}, since {clock(incident.opened_at)} "
+    lines.append(paint(f"      {incident.rule}{' ' + harmless(incident.key) if incident.key else ''}, since {clock(incident.opened_at)} "
                        f"({ago(incident.opened_at, now)})", "dim", colour))
     for event in incident.evidence[-2:]:
-        lines.append(paint(f"      {event.where}  {redact(harmless(event.text, 140))}", "dim", colour))
+        lines.append(paint(f"      {harmless(event.where)}  {redact(harmless(event.text, 140))}", "dim", colour))
     if incident.recipe:
         lines.append(f"      proposed: {incident.recipe}")
     if incident.advice:
@@ -128,7 +128,7 @@ def plan_lines(plan: Any, colour: bool) -> list[str]:
     lines = [f"{paint('plan', 'bold', colour)}  {plan.title}" + (f" (plan {plan.id})" if plan.id else "")]
     if plan.chain:
         lines.append(f"      {plan.chain}")
-    lines += [f"      {number}. {words}" for number, words in enumerate(plan.words, 1)]
+    lines += [f"      {number}. {harmless(words, 5000)}" for number, words in enumerate(plan.words, 1)]
     lines += [f"      {warning}" for warning in plan.warnings]
     if plan.costs:
         lines.append(f"      it costs: {plan.costs}")
