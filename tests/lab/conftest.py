@@ -16,7 +16,6 @@ from .machine import Machine
 from .watchdog import Watchdog
 from .world import World
 
-
 # The long ones first, so that no worker is left alone with one at the end.
 LONG = ("does_not_help", "matrix", "cron", "operators", "busy", "wedge", "resume_loop", "hung_chat")
 
