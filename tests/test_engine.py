@@ -109,7 +109,7 @@ def test_a_log_that_cannot_be_read_is_blind_and_resolves_nothing(book, home):
         (folder / "logs" / "gateway.log").unlink()
         (folder / "logs" / "gateway.log").mkdir()
         report = record(check(book, saved(folder), store, NOW + timedelta(minutes=15), book.rules), store, book.rules)
-        assert "is a directory" in report.blind["gateway.log"]
+        assert "is not a regular file" in report.blind["gateway.log"]
         assert "session-stuck" in report.not_checked and "qq-dead" in report.not_checked
         assert "tls-burst" not in report.not_checked  # agent.log can still be read
         assert [one.status for one in all_incidents(store)] == ["open"]
@@ -263,3 +263,15 @@ def test_a_dry_run_leaves_no_trace_anywhere(tmp_path):
     assert done.returncode == 1, done.stderr
     assert '"rule": "database-broken"' in done.stdout
     assert picture(tmp_path) == before
+
+
+def test_a_chat_that_was_worked_on_for_hours_and_then_hangs_is_found(book, home):
+    """Its inbound message lies far outside every window; what still waits is read from its beginning."""
+    gateway = "08:00:00,000 INFO gateway.run: inbound message: platform=telegram user=A chat=42 msg='build it'\n"
+    agent = gateway + "08:00:01,000 INFO [s1] run_agent: conversation turn: session=s1 model=m provider=p platform=telegram history=0 msg='build it'\n"
+    agent += "".join(
+        f"{8 + minute // 60:02d}:{minute % 60:02d}:00,000 INFO [s1] run_agent: tool terminal completed (600.00s, 5 chars)\n" for minute in range(10, 150, 10)
+    )
+    folder = home(gateway, agent)
+    found = walk(book, folder, timedelta(minutes=15), datetime(2026, 5, 19, 8, 1, tzinfo=UTC), datetime(2026, 5, 19, 10, 50, tzinfo=UTC))
+    assert found == {("session-stuck", "telegram/42")}

@@ -22,6 +22,7 @@ class Evaluation:
     unsure: frozenset[tuple[str, str]]  # (rule, key) that could not be judged
     ambiguous: tuple[Event, ...]
     turns: int = 0  # chats that are being worked on right now
+    pending_since: datetime | None = None  # when the oldest thing began that is neither answered nor overdue
     notes: tuple[str, ...] = ()  # what a witness saw that is no fault
 
 
@@ -91,7 +92,8 @@ def evaluate(rules: Sequence[Rule], events: Iterable[Event], blind: Mapping[str,
     watches = [one.watch for rule in rules for one in flat(posts[rule.id])]
     turns = max((watch.at_work(now) for watch in watches if hasattr(watch, "at_work")), default=0)
     said = [note for watch in watches if hasattr(watch, "notes") for note in watch.notes()]
-    return Evaluation(tuple(findings), not_checked, frozenset(unsure), tuple(ambiguous), turns, tuple(dict.fromkeys(said)))
+    pending = min((at for watch in watches if hasattr(watch, "since") and (at := watch.since()) is not None), default=None)
+    return Evaluation(tuple(findings), not_checked, frozenset(unsure), tuple(ambiguous), turns, pending, tuple(dict.fromkeys(said)))
 
 
 def show_all(rules: Sequence[Rule], posts: Posts, events: Iterable[Event]) -> tuple[dict[str, str], list[Event]]:

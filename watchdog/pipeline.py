@@ -19,7 +19,7 @@ from watchdog.reading import LOGS, Reading, Sources, read_all
 from watchdog.rulebook import LONGEST_LOOK_BACK, Rulebook
 from watchdog.sources.logfile import LogFile, placed
 from watchdog.store import Store
-from watchdog.store.incidents import all_incidents, finish_check, known_incidents, last_blind, last_check, save_changes
+from watchdog.store.incidents import all_incidents, finish_check, known_incidents, last_blind, last_check, save_changes, waiting_since
 from watchdog.values import TYPE_CHECKING, dataclass, replace
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ def check(book: Rulebook, sources: Sources, store: Store | None, now: datetime, 
         findings=seen.findings,
         changes=changes,
         turns=seen.turns,
+        pending_since=seen.pending_since,
         kept=tuple(one for one in known if one.status != "resolved" and one.id not in changed),
     )
 
@@ -153,13 +154,15 @@ def record(report: Report, store: Store, rules: Sequence[Rule]) -> Report:
     with store.atomic():
         newly_blind = last_blind(store).keys() != report.blind.keys()
         changes = save_changes(store, report.changes)
-        finish_check(store, report.now, report.start, report.blind, (rule.id for rule in rules))
+        finish_check(store, report.now, report.start, report.blind, (rule.id for rule in rules), report.pending_since)
     return replace(report, changes=changes, newly_blind=newly_blind)
 
 
 def look_back(book: Rulebook, store: Store | None, now: datetime) -> datetime:
-    """The longest window of any rule, further back to the last finished check and to the first evidence of what is open."""
+    """The longest window of any rule, further back to the last finished check, to what still waits, and to what is open."""
     start = min(now, last_check(store) or now) - book.window
+    if (waiting := waiting_since(store)) is not None:
+        start = min(start, waiting - timedelta(seconds=1))
     for incident in known_incidents(store, now):
         if incident.status != "resolved":
             start = min(start, incident.first_at - timedelta(seconds=1))

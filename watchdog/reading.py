@@ -214,5 +214,5 @@ def _why(error: OSError, path: Path) -> str:
     if isinstance(error, PermissionError):
         return f"permission denied ({path}); run as the gateway's user{'' if os.getuid() else ' (even root is refused)'}"
     if isinstance(error, IsADirectoryError):
-        return f"{path} is a directory, not a log"
+        return f"{path} is not a regular file"
     return f"{error.strerror or error} ({path})"

@@ -103,7 +103,7 @@ def _read(path: Path, rule: str, problems: list[Problem]) -> Case | None:
 def run_case(book: Rulebook, case: Case, plain: bool = False) -> Result:
     """Evaluate every rule on the case at its `now` and compare all that is open then."""
     with as_home(case.folder) as home:
-        seen, reading = look(book.rules, Sources(home, zone=case.zone, stated=case.gateway, plain=plain), None, case.now)
+        seen, _ = look(book.rules, Sources(home, zone=case.zone, stated=case.gateway, plain=plain), None, case.now)
     found = [finding for finding in seen.findings if finding.ended_at is None]
     wrong = []
     for expected in case.expect:

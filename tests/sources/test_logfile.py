@@ -218,3 +218,9 @@ def test_a_packed_part_that_was_cut_short_gives_what_it_has(log):
     Path(f"{log}.1.gz").write_bytes(packed[: len(packed) // 2])
     events, _ = read(log)
     assert events[-1].text == "new" and len(events) >= 1
+
+
+def test_a_pipe_in_place_of_a_log_is_an_error_and_holds_nobody(tmp_path):
+    os.mkfifo(tmp_path / "gateway.log")
+    with pytest.raises(OSError, match="not a regular file"):
+        read(tmp_path / "gateway.log")

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from watchdog.detect.common import Captures, key_of, longest, names_of, need_names, read_levels, read_lines
 from watchdog.detect.series import Series, states
 from watchdog.model import Event, Line, Span
-from watchdog.values import dataclass, replace
 from watchdog.text import harmless
+from watchdog.values import dataclass, replace
 from watchdog.yamlfile import Section
 
 KIND = "burst"

@@ -272,6 +272,10 @@ class Watch:
         still = (next((span for one in queue if (span := self._span(one, now, None)) is not None), None) for queue in self.waiting.values())
         return [*self.closed, *(span for span in still if span is not None)]
 
+    def since(self) -> datetime | None:
+        """When the oldest thing began that still waits: a later check must see it begin, too."""
+        return min((queue[0].opened.at for queue in self.waiting.values()), default=None) if self.want.progress else None
+
     def at_work(self, now: datetime) -> int:
         """How many wait while somebody works for them: what a restart would cut off."""
         if not self.want.progress:

@@ -14,6 +14,7 @@ from watchdog.model import Event
 from watchdog.process import began_at, is_runnable, lock_holder, start_time_of
 from watchdog.sources.chattext import digest_of
 from watchdog.sources.journal import last_word, units_of
+from watchdog.sources.logfile import open_regular
 from watchdog.text import spell
 from watchdog.values import Any
 
@@ -86,7 +87,7 @@ def last_words(log: Path) -> str | None:
     seen = False
     for path in (log, log.with_name(log.name + ".1")):
         try:
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 size = os.fstat(file.fileno()).st_size
                 file.seek(max(0, size - _TAIL))
                 tail = file.read(_TAIL)

@@ -16,6 +16,8 @@ from watchdog.values import Any
 _LINE = r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<logger>[\w.-]+): "
 _PRIORITY = {"0": "CRITICAL", "1": "CRITICAL", "2": "CRITICAL", "3": "ERROR", "4": "WARNING", "5": "INFO", "6": "INFO", "7": "DEBUG"}
 LONGEST = 64 * 1024
+MOST = 32 * 1024 * 1024  # bytes of journal that are read
+FIELDS = "MESSAGE,PRIORITY,SYSLOG_IDENTIFIER,_COMM,_EXE,_PID,JOB_TYPE"
 TIME_LIMIT = 20.0  # seconds; a journal that answers later than this is blind
 
 
@@ -33,34 +35,47 @@ def from_file(path: Path, until: datetime) -> Iterator[Event]:
 
 def from_journalctl(units: list[str], user: bool, since: datetime, until: datetime) -> list[Event]:
     """What the journal holds of these units in the window; JournalBlind with the reason."""
-    import subprocess
-
-    command = ["journalctl", "-o", "json", "--no-pager", "--quiet", f"--since=@{since.timestamp():.0f}", *(["--user"] if user else [])]
+    command = [f"--since=@{since.timestamp():.0f}", *(["--user"] if user else [])]
     command += [f"--unit={unit}" if not user else f"--user-unit={unit}" for unit in units]
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIME_LIMIT, check=False)
+        lines, why = _ask(command)
     except FileNotFoundError:
         return []  # no journalctl: no systemd, nothing to be blind to
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except OSError as error:
         raise JournalBlind(f"journalctl: {error}") from error
-    if done.returncode != 0 and not done.stdout:
-        why = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise JournalBlind(f"{why[-1] if why else 'journalctl failed'}; run as a member of systemd-journal")
-    return list(parse(done.stdout.splitlines(), "journal", since, until))
+    if why and not lines:
+        raise JournalBlind(f"{why}; run as a member of systemd-journal")
+    return list(parse(lines, "journal", since, until))
+
+
+def _ask(arguments: list[str]) -> tuple[list[bytes], str]:
+    """(lines, what journalctl complained of), within a time and a size, whatever a process wrote into the journal."""
+    import subprocess
+    from threading import Timer
+
+    command = ["journalctl", "-o", "json", "--no-pager", "--quiet", f"--output-fields={FIELDS}", *arguments]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        late = Timer(TIME_LIMIT, process.kill)
+        late.start()
+        try:
+            said = process.stdout.read(MOST)
+            process.kill()  # done, or more than anybody needs
+            complaint = process.stderr.read(4096).decode("utf-8", "replace").strip()
+        finally:
+            late.cancel()
+    return said.splitlines(), complaint.splitlines()[-1] if complaint else ""
 
 
 def last_word(units: list[tuple[str, bool]]) -> str:
     """What systemd last did with the unit, however long ago: 'stopped' (somebody asked for it), 'restarting', or ''."""
-    import subprocess
-
     for name, user in units:
-        command = ["journalctl", "-o", "json", "--no-pager", "--quiet", "-r", "-n", "200", *(["--user"] if user else [])]
-        command += [f"--unit={name}" if not user else f"--user-unit={name}"]
+        command = ["-r", "-n", "200", *(["--user"] if user else []), f"--user-unit={name}" if user else f"--unit={name}"]
         try:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIME_LIMIT, check=False)
-        except (OSError, subprocess.TimeoutExpired):
+            lines, _ = _ask(command)
+        except OSError:
             continue
-        for line in done.stdout.splitlines():
+        for line in lines:
             try:
                 entry = json.loads(line)
             except ValueError:
@@ -108,10 +123,11 @@ def parse(lines: Iterable[bytes], name: str, since: datetime | None, until: date
 
 def _writer(entry: dict[str, Any]) -> str:
     """'systemd' for the manager itself: the fields with an underscore are journald's own, the others anyone may set."""
-    command, pid = entry.get("_COMM"), entry.get("_PID")
-    if command == "systemd" or str(pid) == "1" or (command is None and pid is None):
+    program, pid = entry.get("_EXE"), entry.get("_PID")
+    # A process may call itself systemd (_COMM); which file it runs (_EXE) is the kernel's word.
+    if str(pid) == "1" or program in ("/usr/lib/systemd/systemd", "/lib/systemd/systemd") or (program is None and pid is None):
         return "systemd"
-    return f"process {str(command)[:60]}"
+    return f"process {str(entry.get('_COMM'))[:60]}"
 
 
 def units_of(home: Path, chosen: str = "") -> list[tuple[str, bool]]:

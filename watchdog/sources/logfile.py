@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import re
+import stat
 from collections.abc import Iterator
 from datetime import datetime, tzinfo
 from pathlib import Path
@@ -30,23 +32,30 @@ _NEXT = re.compile(rb"\n(?=%b)" % _STAMP.pattern)
 _SIBLING = re.compile(r"\.(\d{1,4})(\.gz)?$")
 
 
+def open_regular(path: Path) -> IO[bytes]:
+    """Open a file for reading; a pipe or a device of that name would hold us for ever."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise IsADirectoryError(errno.EISDIR, "is not a regular file", str(path))
+    return open(fd, "rb", buffering=0)
+
+
 class Segment:
     """One file of a rotated log, held open so that a rotation cannot move it away from us."""
 
     def __init__(self, path: Path):
         self.name = path.name
         self.packed = path.suffix == ".gz"
-        self.file: IO[bytes] = gzip.open(path, "rb") if self.packed else path.open("rb", buffering=0)  # type: ignore[assignment]
-        raw = self.file.fileobj if self.packed else self.file  # type: ignore[attr-defined]
-        status = os.fstat(raw.fileno())
-        if not os.path.stat.S_ISREG(status.st_mode):  # type: ignore[attr-defined]
-            self.file.close()
-            raise IsADirectoryError(f"{path.name} is not a regular file")
+        self.raw = open_regular(path)
+        self.file: IO[bytes] = gzip.GzipFile(fileobj=self.raw) if self.packed else self.raw  # type: ignore[assignment]
+        status = os.fstat(self.raw.fileno())
         self.identity = status.st_dev, status.st_ino
         self.size = status.st_size
 
     def close(self) -> None:
         self.file.close()
+        self.raw.close()
 
     def head(self) -> bytes:
         self.file.seek(0)

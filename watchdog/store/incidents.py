@@ -79,16 +79,25 @@ def last_check(store: Store | None) -> datetime | None:
     return when(row["at"]) if row else None
 
 
+def waiting_since(store: Store | None) -> datetime | None:
+    """When the oldest thing began that still waited at the last check."""
+    row = store.db.execute("SELECT pending_since FROM checks ORDER BY id DESC LIMIT 1").fetchone() if store else None
+    return when(row["pending_since"]) if row else None
+
+
 def last_blind(store: Store) -> dict[str, str]:
     """What the last check could not see."""
     row = store.db.execute("SELECT blind FROM checks ORDER BY id DESC LIMIT 1").fetchone()
     return json.loads(row["blind"]) if row else {}
 
 
-def finish_check(store: Store, now: datetime, start: datetime, blind: Mapping[str, str], rules: Iterable[str]) -> None:
-    """This check is done: the next one need not look further back than here and the rules' windows."""
+def finish_check(
+    store: Store, now: datetime, start: datetime, blind: Mapping[str, str], rules: Iterable[str], pending: datetime | None = None
+) -> None:
+    """This check is done: the next one need not look further back than here, the rules' windows and what still waits."""
     store.db.execute(
-        "INSERT INTO checks (at, looked_back_to, blind) VALUES (?, ?, ?)", [stamp(now), stamp(start), json.dumps(dict(blind))]
+        "INSERT INTO checks (at, looked_back_to, pending_since, blind) VALUES (?, ?, ?, ?)",
+        [stamp(now), stamp(start), stamp(pending), json.dumps(dict(blind))],
     )
     store.db.execute("DELETE FROM checks WHERE at < ?", [stamp(now - KEEP_CHECKS)])
     store.db.executemany("INSERT OR REPLACE INTO runs (rule, at) VALUES (?, ?)", [(rule, stamp(now)) for rule in rules])

@@ -35,7 +35,7 @@ def m001_incidents(db: Database) -> None:
     db.table("incidents").create_index(["status"])
     db.table("incidents").create_index(["resolved_at"])
     # One row per check that finished, so that nothing between two checks is missed.
-    db.table("checks").create({"id": int, "at": str, "looked_back_to": str, "blind": str}, pk="id")
+    db.table("checks").create({"id": int, "at": str, "looked_back_to": str, "pending_since": str, "blind": str}, pk="id")
     # Per rule: when it was last evaluated, for `every:`.
     db.table("runs").create({"rule": str, "at": str}, pk="rule")
 
@@ -86,7 +86,10 @@ def m002_plans(db: Database) -> None:
     db.table("refusals").create({"id": int, "recipe": str, "until": str, "by": str, "at": str}, pk="id")
     db.table("arming").create({"id": int, "armed": int, "by": str, "why": str, "at": str, "seen": int}, pk="id")
     # Append-only: the database itself refuses to change or lose a line of it.
-    db.table("audit").create({"id": int, "at": str, "what": str, "plan": int, "by": str, "via": str, "digest": str, "says": str, "more": str}, pk="id")
+    db.table("audit").create(
+        {"id": int, "at": str, "what": str, "plan": int, "by": str, "via": str, "digest": str, "says": str, "more": str},
+        pk="id",
+    )
     for verb in ("UPDATE", "DELETE"):
         db.execute(
             f"CREATE TRIGGER audit_no_{verb.lower()} BEFORE {verb} ON audit "
