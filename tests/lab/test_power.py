@@ -42,14 +42,13 @@ def test_a_repair_cut_short_loses_nothing_and_is_told(lab, end, after):
         os.killpg(acting.pid, signal.SIGKILL)
     out, err = acting.communicate(timeout=30)
 
-    done = it.watchdog("check")
     audit = it.watchdog("audit").text
+    done = it.watchdog("check")         # a plan that was approved but not begun may well be carried out now
     broken, running = not healthy(state), it.machine.show(UNIT, "ActiveState")["ActiveState"] == "active"
     if broken or not running:
         assert done.returncode == 1, f"broken={broken} running={running} and the check says all is well\n{done.text}"
     if "begun" in audit and acting.returncode != 0:
         assert "cut off" in done.text and "cut off" in person.messages(it)[-1], done.text + out + err
-        assert len(re.findall("begun", audit)) == 1, audit
         again = it.watchdog("check")
         assert len(re.findall("begun", it.watchdog("audit").text)) == 1, f"never done again by itself\n{again.text}"
     # whatever the moment: every row is in the database in place, or in the files kept beside it
