@@ -95,6 +95,51 @@ def test_a_row_whose_end_is_cut_off_is_lost_and_not_filled_up_with_zeros(tmp_pat
     assert (report.ok, report.after.grade) == (False, "well")
 
 
+def test_a_file_that_lost_its_header_and_its_end_is_not_called_whole(tmp_path):
+    path = inject.make(tmp_path / "response_store.db", "response_store", size=150)
+    before = inject.rows(path)
+    os.truncate(path, path.stat().st_size // 4096 // 3 * 4096)
+    inject.Patient(path, "response_store", 1).write(0, bytes(600))
+    report = heal(path)
+    after = inject.rows(path)
+    gone = sum(len(rows.keys() - after[table].keys()) for table, rows in before.items())
+    assert not report.ok
+    assert gone > 0 < report.lost
+
+
+@pytest.mark.parametrize("version", ["0.13.0", "0.19.0"])
+def test_a_lost_schema_page_comes_back_as_wide_as_its_rows(tmp_path, version):
+    path = inject.make(tmp_path / "kanban.db", "kanban", version, size=60)
+    before = inject.rows(path)
+    inject.Patient(path, "kanban", 1).page(1, bytes(4096))
+    assert heal(path).ok
+    assert inject.rows(path) == before
+
+
+@pytest.mark.parametrize(("name", "word", "known"), [("tasks", b"CREATE TABLE tasks", True), ("mine", b"mine(a ", False)])
+def test_what_a_damaged_schema_says_of_a_table_is_taken_from_elsewhere_or_its_rows_are_lost(tmp_path, name, word, known):
+    path = inject.make(tmp_path / "kanban.db", "kanban", size=60)
+    inject.Patient(path, "kanban", 1).sql("CREATE TABLE mine(a INTEGER, b TEXT)", "INSERT INTO mine VALUES(1, 'x'), (2, 'y')")
+    before = inject.rows(path)
+    data = path.read_bytes()
+    path.write_bytes(data.replace(word, word[:-2] + b"\0(" if not known else word[:8] + b"\0" + word[9:], 1))
+    report = heal(path)
+    after = inject.rows(path)
+    assert {table: after.get(table) for table in before if table != "mine"} == {
+        table: rows for table, rows in before.items() if table != "mine"}
+    assert report.ok == known
+    assert report.tables["mine"].lost == (0 if known else 2)
+    assert any(name in text for text in report.says)
+
+
+def test_a_schema_format_that_does_not_exist_is_a_broken_header(patient, well):
+    path = patient("kanban")
+    inject.Patient(path, "kanban", 1).write(44, b"\x07")
+    assert look(path).grade == "broken"
+    assert heal(path).ok
+    assert inject.rows(path) == inject.rows(well["kanban"])
+
+
 def test_random_faults_never_alter_a_row_in_silence(well, tmp_path):
     rng = random.Random(20261116)
     before = {kind: inject.rows(path) for kind, path in well.items()}

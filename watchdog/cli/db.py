@@ -190,7 +190,7 @@ def run_heal(args: argparse.Namespace) -> int:
             print(f"  {text}")
         print(f"after:  {_coloured(report.after.grade)}" + (f", {report.after.fault}" if report.after.fault else ""))
         if report.quarantine and not args.dry_run:
-            print(f"the original is in {report.quarantine}; hermes-watchdog db undo {_shown(report.path)} puts it back")
+            print(f"the original is in {_shown(report.quarantine)}; hermes-watchdog db undo {_shown(report.path)} puts it back")
     if args.dry_run:
         return WELL if report.before.grade == "well" or (report.rung and not report.lost) else WRONG
     return WELL if report.ok else WRONG

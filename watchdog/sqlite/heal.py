@@ -17,7 +17,7 @@ from watchdog.hands import as_owner, owner_of
 from watchdog.sqlite import backup, checks, swap
 from watchdog.sqlite.backup import SnapshotReport, snapshot
 from watchdog.sqlite.grade import Verdict, drift
-from watchdog.sqlite.ladder import Candidate, climb
+from watchdog.sqlite.ladder import AS_IT_IS, Candidate, climb
 from watchdog.sqlite.look import look, observe
 from watchdog.sqlite.migrate import MigrateReport, migrate
 from watchdog.sqlite.raw import Entry
@@ -53,8 +53,9 @@ class HealReport:
 
     @property
     def ok(self) -> bool:
-        """Well now, and nothing lost on the way."""
-        return self.after.grade in ("well", "drifted") and not self.lost and self.rung != SET_ASIDE
+        """Well now, or lacking no more than it did before, and nothing lost on the way."""
+        good = self.after.grade == "well" or (self.after.grade == "drifted" and self.rung)
+        return bool(good) and not self.lost and self.rung != SET_ASIDE
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,9 @@ def _heal(path: str, before: Verdict, backups: Path | None, dry_run: bool, tick:
                 shutil.copyfile(saved / (os.path.basename(path) + part), case.original + part)
     chosen, tried, side = _choose(case, seen.size + seen.wal_size)
     if _only_to_report(before, chosen):
-        return HealReport(path, before, before, says=("nothing here can be healed without deleting rows", *tried))
+        why = "only columns are missing: db migrate adds them" if before.grade == "drifted" else (
+            "nothing here can be healed without deleting rows")
+        return HealReport(path, before, before, says=(why, *tried))
     if dry_run:
         rung = chosen.rung if chosen else SET_ASIDE
         return HealReport(path, before, before, rung, _rows(chosen), says=(*tried, *(chosen.says if chosen else ()),
@@ -227,6 +230,8 @@ def _only_to_report(before: Verdict, chosen: Candidate | None) -> bool:
     """Orphans are rows too, and altered content without a second copy stays what it is: reported, not touched."""
     if chosen is None:
         return "foreign keys" in before.fault or before.grade == "drifted"
+    if before.grade == "drifted" and chosen.rung == AS_IT_IS:
+        return True
     altered = before.fault.startswith("the content of ") and not any(
         text.startswith(("integrity_check", "the full-text index", "lacks")) for text in before.detail)
     return (altered and not chosen.mended) or "foreign keys" in before.fault

@@ -17,12 +17,15 @@ from pathlib import Path
 from watchdog.sqlite import checks, gate
 from watchdog.sqlite.fresh import Fresh, Tally
 from watchdog.sqlite.layout import Layout, layout_of
-from watchdog.sqlite.opening import open_damaged
+from watchdog.sqlite.opening import open_damaged, widths
 from watchdog.sqlite.raw import Bad, Entry
 from watchdog.sqlite.reading import connect
 from watchdog.sqlite.reference import columns_of, kind_of, nearest, releases
 from watchdog.sqlite.rungs import SIDECARS, Case, header, let_sqlite, page_one, set_mode, strip
-from watchdog.sqlite.salvage import entries_for, salvage
+from watchdog.sqlite.salvage import salvage
+from watchdog.sqlite.wanted import entries_for, unreadable
+
+AS_IT_IS = "SQLite with its WAL"
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ def climb(case: Case) -> Iterator[Candidate]:
         return
     wanted, least = _yardstick(case)
     by_sqlite: tuple[tuple[str, Callable[[Case, str], bool]], ...] = (
-        ("SQLite with its WAL", let_sqlite), ("header rebuilt", header),
+        (AS_IT_IS, let_sqlite), ("header rebuilt", header),
         ("page 1 from the backup", page_one), ("indexes and full text rebuilt", strip))
     for name, rung in () if case.emptied else by_sqlite:
         case.tick(name)
@@ -70,7 +73,7 @@ def climb(case: Case) -> Iterator[Candidate]:
                 os.unlink(file + part)
     case.tick("page scan")
     with suppress(Bad):
-        yield _scan(case)
+        yield _scan(case, least)
     if case.backup:
         yield _restore(case)
 
@@ -101,7 +104,7 @@ def _yardstick(case: Case) -> tuple[list[Entry], dict[str, int]]:
         return [], {}
 
 
-def _scan(case: Case) -> Candidate:
+def _scan(case: Case, cells: Mapping[str, int]) -> Candidate:
     """The page scan, with the rows of the backup for those that are gone."""
     file, side = str(case.work / "scan.db"), str(case.work / "salvaged.db")
     done = [0, 1]           # pages visited, pages there
@@ -115,16 +118,20 @@ def _scan(case: Case) -> Candidate:
         opened = open_damaged(case.original, files, not case.stale_wal, tick=tick)
         done[1] = opened.image.pages
         kind = kind_of([entry.name for entry in opened.entries if entry.type == "table"]) or case.kind
+        bad = unreadable(opened.entries)
+        whole = opened.schema_whole and not bad
         reference = case.reference or nearest(
-            kind, [(entry.type, entry.name, entry.sql) for entry in opened.entries], opened.schema_whole)
+            kind, [(entry.type, entry.name, entry.sql) for entry in opened.entries if entry not in bad], whole,
+            frozenset() if whole else widths(opened.pages))
         things = reference.things.get(kind, ()) if reference else ()
         theirs = _entries_of(case.backup) if case.backup else []
-        entries, borrowed = entries_for(opened, theirs, things)
+        wanted = entries_for(opened, bad, theirs, things)
+        entries = wanted.entries
         entries += [entry for entry in case.extra if entry.name not in {one.name for one in entries}]
+        guesses = _guesses(kind, {entry.name: entry for entry in entries if entry.name in wanted.borrowed})
         fresh = Fresh(file, opened.header, opened.page_size, side)
         try:
-            result = salvage(opened, fresh, entries, _guesses(kind, borrowed), case.backup, case.emptied,
-                             case.known)
+            result = salvage(opened, fresh, entries, guesses, case.backup, case.emptied, case.known)
         finally:
             fresh.close()
     wal_mode = opened.header.wal_mode if opened.header else True
@@ -133,22 +140,25 @@ def _scan(case: Case) -> Candidate:
     refused = gate.why_not(file, entries, least, None)
     if not sum(least.values()):
         refused.append("not one row was found")
-    says = list(result.says) + [text for tally in result.tallies.values() for text in tally.says]
-    return Candidate("page scan", file, result.tallies, tuple(says), side, tuple(refused), result.mended)
+    tallies = {**result.tallies, **{entry.name: Tally(lost=max(1, cells.get(entry.name, 1)))     # nowhere to put them
+                                    for entry in wanted.gone if entry.type == "table"}}
+    says = wanted.says + list(result.says) + [text for tally in result.tallies.values() for text in tally.says]
+    return Candidate("page scan", file, tallies, tuple(says), side, tuple(refused), result.mended)
 
 
-def _guesses(kind: str, borrowed: set[str]) -> dict[str, tuple[Layout, ...]]:
+def _guesses(kind: str, borrowed: Mapping[str, Entry]) -> dict[str, tuple[Layout, ...]]:
     """Other orders the columns of a lost table may have: Hermes appends new ones when it upgrades an old file."""
     found: dict[str, list[Layout]] = {}
     known = [{thing.name: thing for thing in one.things.get(kind, ())} for one in releases()]
     for number, old in enumerate(known):
         for new in known[number:]:
-            for name in borrowed & old.keys() & new.keys():
+            for name in borrowed.keys() & old.keys() & new.keys():
                 first, then = columns_of(old[name].sql), columns_of(new[name].sql)
                 have = {column.name for column in first}
                 columns = (*first, *(column for column in then if column.name not in have))
                 layout = layout_of(name, new[name].sql, columns)
-                if layout and layout.names not in {one.names for one in found.get(name, ())}:
+                made = {column.name for column in columns_of(borrowed[name].sql)}
+                if layout and made.issuperset(layout.names) and layout.names not in {one.names for one in found.get(name, ())}:
                     found.setdefault(name, []).append(layout)
     return {name: tuple(layouts) for name, layouts in found.items()}
 

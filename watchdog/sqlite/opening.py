@@ -131,7 +131,23 @@ def _schema(pages: Pages, header: Header | None) -> tuple[list[Entry], int, bool
     names: dict[tuple[str, str], Entry] = {}
     for entry in entries:
         names.setdefault((entry.type, entry.name.lower()), entry)       # the tree's own rows come first
-    return list(names.values()), len(tree.missing), whole
+    gaps = len(tree.missing) if pages.claims[1] else 0          # page 1 itself is no page of rows
+    return list(names.values()), gaps, whole
+
+
+def widths(pages: Pages) -> frozenset[int]:
+    """How many columns the rows have on leaves that no known table claims: they tell which release made them."""
+    found = set()
+    for number in range(2, pages.image.pages + 1):
+        data = pages.image.page(number)
+        if pages.claims[number] == UNKNOWN and data[0] == TABLE_LEAF:
+            try:
+                page = read_page(data, number, pages.image.usable)
+                for at in page.pointers[-1:]:
+                    found.add(len(read_record(payload(pages.image, read_cell(page, at, pages.image.usable)))))
+            except Bad:
+                continue
+    return frozenset(found)
 
 
 def _plausible(entry: Entry) -> bool:

@@ -63,8 +63,9 @@ def read_header(data: bytes) -> Header:
     change, pages, free_head, free_count, cookie = struct.unpack_from(">5I", data, 24)
     largest_root, encoding, user_version = struct.unpack_from(">3I", data, 52)
     application = struct.unpack_from(">I", data, 68)[0]
-    if encoding not in (0, 1, 2, 3):
-        raise Bad(f"the header gives text encoding {encoding}, which does not exist")
+    layout = struct.unpack_from(">I", data, 44)[0]
+    if encoding > 3 or layout > 4:
+        raise Bad(f"the header gives text encoding {encoding} and schema format {layout}, which do not go together")
     return Header(size, data[18], data[20], change, pages, free_head, free_count, cookie, largest_root, encoding,
                   user_version, application, struct.unpack_from(">I", data, 92)[0])
 

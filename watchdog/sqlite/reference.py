@@ -124,10 +124,12 @@ def release(version: str) -> Reference | None:
     return next((one for one in releases() if one.name.split()[1].rstrip(",") == version), None)
 
 
-def nearest(kind: str, things: Sequence[tuple[str, str, str]], whole: bool = True) -> Reference | None:
+def nearest(kind: str, things: Sequence[tuple[str, str, str]], whole: bool = True,
+            widths: frozenset[int] = frozenset()) -> Reference | None:
     """The known release whose schema differs least from what is there: (type, name, sql); the newest of equals.
 
-    Unless the schema is whole, what a release has more than the file proves nothing, but for columns of a table.
+    Unless the schema is whole, what a release has more than the file proves nothing, but for columns of a table; of
+    equals the one is taken whose lost tables are as wide as the rows that were found.
     """
     if kind not in CORE:
         return None
@@ -136,7 +138,10 @@ def nearest(kind: str, things: Sequence[tuple[str, str, str]], whole: bool = Tru
     tables = {name.lower() for type_, name, _ in things if type_ == "table"}
     def distance(one: Reference) -> int:
         return sum(whole or mark in have or mark[0] in tables for mark in have ^ marks[one.name])
-    return min(reversed(releases()), key=distance)
+    def strange(one: Reference) -> int:
+        return sum(len(columns_of(thing.sql)) not in widths for thing in one.things[kind]
+                   if thing.name in CORE[kind] and thing.name.lower() not in tables)
+    return min(reversed(releases()), key=lambda one: (distance(one), strange(one) if widths else 0))
 
 
 @lru_cache(maxsize=8)

@@ -16,7 +16,7 @@ from watchdog.sqlite.merge import mend, merge
 from watchdog.sqlite.opening import Opened
 from watchdog.sqlite.pages import Tree
 from watchdog.sqlite.raw import Entry, Value
-from watchdog.sqlite.reference import Thing, is_virtual, quoted, shadows
+from watchdog.sqlite.reference import is_virtual, quoted, shadows
 from watchdog.sqlite.texts import compare
 
 NOTHING: Mapping[str, int] = {}
@@ -244,13 +244,18 @@ class _Work:
 
     def untouched(self) -> bool:
         """Whether nothing but page 1 and the schema is destroyed: then no row can be lost."""
-        header = self.opened.header
-        whole_file = header is None or not header.counts_itself or header.pages <= self.pages.image.pages
-        return whole_file and self.pages.destroyed() <= self.opened.schema_gaps
+        header, image = self.opened.header, self.pages.image
+        if image.torn or (header and header.counts_itself and header.pages > image.pages):
+            return False
+        if any(tree.missing for parts in self.parts.values() for tree, _ in parts if tree.root):
+            return False            # without a header the size proves nothing, but the trees know where they went on
+        return self.pages.destroyed() <= self.opened.schema_gaps
 
     def holes(self, fresh: Fresh, name: str, last: int) -> int:
         """Rowids that are free where pages are missing: at most so many rows are lost, and at least one."""
         count = 0
+        bounds = [bound for tree, _ in self.parts[name] for gap in tree.missing for bound in gap if bound is not None]
+        last = max([last, *bounds])
         for low, high in self.trees[name].missing:
             first, most = fresh.db.execute(f"SELECT min(_rowid_), max(_rowid_) FROM {quoted(name)}").fetchone()
             low = low if low is not None else (first or 1) - 1
@@ -323,18 +328,3 @@ def salvage(opened: Opened, fresh: Fresh, entries: Sequence[Entry], guessed: Map
             work.says.append(f"{name}: no index is whole, so the number of lost rows is an estimate")
     fresh.finish(work.entries, sequence)
     return Salvaged(fresh.tallies, tuple(work.says), fresh.mended)
-
-
-def entries_for(opened: Opened, backup: Sequence[Entry], things: Sequence[Thing]) -> tuple[list[Entry], set[str]]:
-    """The schema to build: the file's own, and what it lost of it from the backup, else from the reference."""
-    entries = list(opened.entries)
-    if opened.schema_whole:
-        return entries, set()
-    have = {(entry.type, entry.name.lower()) for entry in entries}
-    borrowed = set()
-    for entry in [*backup, *(Entry(thing.type, thing.name, thing.table, 0, thing.sql) for thing in things)]:
-        if (entry.type, entry.name.lower()) not in have and entry.sql and not entry.name.startswith("sqlite_"):
-            have.add((entry.type, entry.name.lower()))
-            entries.append(Entry(entry.type, entry.name, entry.table, 0, entry.sql))
-            borrowed.add(entry.name)
-    return entries, borrowed
