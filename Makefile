@@ -32,7 +32,7 @@ types: $(VENV)/.ready
 	$(RUN)/mypy
 
 lab: $(VENV)/.ready
-	$(RUN)/python -m pytest tests/lab -m lab -n 2 --dist loadgroup
+	$(RUN)/python -m pytest tests/lab -m lab -n 6 --dist worksteal
 
 bench: $(VENV)/.ready
 	$(RUN)/python bench/run.py

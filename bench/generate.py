@@ -7,8 +7,6 @@ every hour that is wanted; the hour's story (bench/scenarios.py) is merged in. g
 Hermes does: every line of the gateway is in both.
 """
 
-# ruff: noqa: E501 (log lines, as long as Hermes writes them)
-
 from __future__ import annotations
 
 import argparse

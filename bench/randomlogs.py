@@ -1,7 +1,5 @@
 """Small random logs without sense: the lines that rules look for in any order, damaged in any way a file can be."""
 
-# ruff: noqa: E501 (log lines, as long as Hermes writes them)
-
 from __future__ import annotations
 
 from datetime import datetime, timedelta

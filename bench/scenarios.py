@@ -4,8 +4,6 @@ A scenario is a function of the hour's number and a random source. It gives line
 message), the stretches in which nothing else was written, the platforms that must be silent, and the expected findings.
 """
 
-# ruff: noqa: E501 (log lines, as long as Hermes writes them)
-
 from __future__ import annotations
 
 from collections.abc import Callable

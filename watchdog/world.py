@@ -71,6 +71,9 @@ class World:
         return None
 
 
+FIRST_LINE = timedelta(seconds=60)  # from its first breath to its first line, on a busy machine
+
+
 def measure_world(
     home: Path, state: Path, limits: Limits | None = None, unit: str = "", run: Runner = running.run, zone: tzinfo | None = None
 ) -> World:
@@ -80,10 +83,17 @@ def measure_world(
     gateway = look_at_gateway(home)
     pid = gateway.pid if gateway.alive else 0
     supervisor = find_supervisor(home, pid, gateway.argv, run, "" if unit == "auto" else unit, inside_gateway(pid))
-    starts = {*starts_in_log(home, zone, datetime.now(UTC)), *((gateway.started_at,) if gateway.started_at else ())}
+    starts = every_start(starts_in_log(home, zone, datetime.now(UTC)), gateway.started_at)
     return World(
-        home, state, supervisor, gateway, limits or Limits(), socket.gethostname(), _user(), free_bytes(home), tuple(sorted(starts)), run
+        home, state, supervisor, gateway, limits or Limits(), socket.gethostname(), _user(), free_bytes(home), starts, run
     )
+
+
+def every_start(told: tuple[datetime, ...], process: datetime | None) -> tuple[datetime, ...]:
+    """The starts that the log tells of, and that of the process unless the log tells of it, too: a little later than it was."""
+    if process is None or any(timedelta(seconds=-2) < at - process < FIRST_LINE for at in told):
+        return tuple(sorted(told))
+    return tuple(sorted((*told, process)))
 
 
 def starts_in_log(home: Path, zone: tzinfo | None, now: datetime) -> tuple[datetime, ...]:

@@ -321,3 +321,15 @@ def test_our_own_service_is_known_by_its_program_and_not_by_a_word_in_a_path():
     assert _OURS.search("{ path=/v/bin/python ; argv[]=/v/bin/python -P -m watchdog run --home /home/a/.hermes ; }")
     assert _OURS.search("{ path=/v/bin/hermes-watchdog ; argv[]=/v/bin/hermes-watchdog run ; }")
     assert not _OURS.search("{ path=/x/hermes-watchdog-lab/bin/python ; argv[]=/x/hermes-watchdog/bin/python -m hermes_cli.main gateway run ; }")
+
+
+def test_a_start_that_process_and_log_both_tell_of_is_one():
+    from datetime import UTC, datetime, timedelta
+
+    from watchdog.world import every_start
+
+    began = datetime(2026, 5, 19, 10, tzinfo=UTC)
+    said = (began - timedelta(minutes=9), began + timedelta(seconds=12))
+    assert every_start(said, began) == said
+    assert every_start(said[:1], began) == (said[0], began)
+    assert every_start((), None) == ()
