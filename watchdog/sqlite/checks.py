@@ -6,9 +6,9 @@ import os
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from watchdog.sqlite.reference import is_virtual, quoted, shadows
+from watchdog.values import dataclass
 
 _CORRUPT, _NOTADB, _FULL, _ERROR = 11, 26, 13, 1
 _INSERTS = re.compile(r"AFTER\s+INSERT\s+ON\s+[\"'`\[]?(\w+)[\"'`\]]?.*?INSERT\s+INTO\s+[\"'`\[]?(\w+)[\"'`\]]?\s*"
@@ -59,11 +59,36 @@ def text(value: object) -> str:
 def orphans(db: sqlite3.Connection, most: int = 1_000_000) -> int:
     """How many rows refer to a parent that does not exist."""
     count = 0
-    for _ in db.execute("PRAGMA foreign_key_check"):
-        count += 1
-        if count >= most:
-            break
+    for table in tables(db):
+        references = db.execute(f"PRAGMA foreign_key_list({quoted(table)})").fetchall()
+        if not references:
+            continue
+        cheap = [_orphans_by_index(db, table, row) for row in references]
+        if all(found is not None for found in cheap) and len({row[0] for row in references}) == len(references):
+            count += sum(found or 0 for found in cheap)
+            continue
+        for _ in db.execute(f"PRAGMA foreign_key_check({quoted(table)})"):
+            count += 1
+            if count >= most:
+                return count
     return count
+
+
+def _orphans_by_index(db: sqlite3.Connection, table: str, reference: tuple) -> int | None:
+    """The same from an index on the column, each key once: SQLite's own check reads every page of the table."""
+    parent, column, key = (text(value) if value is not None else "" for value in reference[2:5])
+    types = [{text(row[1]).lower(): text(row[2]).upper() for row in db.execute(f"PRAGMA table_info({quoted(one)})")}
+             for one in (table, parent)]
+    if not key or types[0].get(column.lower()) != types[1].get(key.lower(), "?"):
+        return None         # compared as what? SQLite knows
+    for index in db.execute(f"PRAGMA index_list({quoted(table)})").fetchall():
+        first = db.execute(f"PRAGMA index_info({quoted(text(index[1]))})").fetchone()
+        if not index[4] and first and first[2] is not None and text(first[2]).lower() == column.lower():
+            found = db.execute(f"SELECT sum(rows) FROM (SELECT {quoted(column)} AS key, count(*) AS rows FROM {quoted(table)} "
+                               f"WHERE {quoted(column)} IS NOT NULL GROUP BY 1) AS mine WHERE NOT EXISTS (SELECT 1 FROM "
+                               f"{quoted(parent)} AS theirs WHERE theirs.{quoted(key)} = mine.key)").fetchone()
+            return int(found[0] or 0)
+    return None
 
 
 def doubts(db: sqlite3.Connection, most: int = 20) -> list[tuple[str, int, str]]:

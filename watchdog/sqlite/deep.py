@@ -9,12 +9,11 @@ import sqlite3
 import sys
 import tempfile
 import threading
-from dataclasses import asdict
-from typing import Any
 
 from watchdog.sqlite import checks
 from watchdog.sqlite.grade import Deep
 from watchdog.sqlite.reading import Moved, connect, place
+from watchdog.values import Any
 
 FTS_UP_TO = 256 << 20       # bytes; above, the content of full-text indexes is checked on the daily backup only
 
@@ -28,7 +27,8 @@ def examine(path: str, timeout: float = 3600, fts_up_to: int = FTS_UP_TO) -> Dee
     try:
         # Root that works as someone else for a while: the child begins as root, who may read this program, and becomes them.
         them = [os.geteuid(), os.getegid()] if os.getuid() == 0 != os.geteuid() else None
-        done = subprocess.run([sys.executable, "-m", "watchdog.sqlite.deep"], env=environment, text=True, cwd="/",
+        # Without site: the child needs the standard library and this package alone, and a check is measured by its start.
+        done = subprocess.run([sys.executable, "-S", "-m", "watchdog.sqlite.deep"], env=environment, text=True, cwd="/",
                               input=json.dumps({"path": os.path.abspath(path), "fts_up_to": fts_up_to, "as": them}),
                               capture_output=True, timeout=timeout, user=0 if them else None, group=0 if them else None)
         answer = json.loads(done.stdout)
@@ -180,7 +180,7 @@ def main() -> None:
         answer = inspect(asked["path"], asked["fts_up_to"])
     except OSError as error:
         answer = Deep(unknown=f"cannot read it: {error.strerror}")
-    json.dump(asdict(answer), sys.stdout)
+    json.dump(vars(answer), sys.stdout)
 
 
 if __name__ == "__main__":
