@@ -140,6 +140,29 @@ def test_a_schema_format_that_does_not_exist_is_a_broken_header(patient, well):
     assert inject.rows(path) == inject.rows(well["kanban"])
 
 
+def test_an_interior_page_of_which_only_the_header_is_left_costs_no_row(tmp_path):
+    path = inject.make(tmp_path / "response_store.db", "response_store", size=150)
+    before, root = inject.rows(path), inject.anatomy(path).roots["responses"]
+    inject.Patient(path, "response_store", 1).write((root - 1) * 4096 + 600, bytes(4096 - 600))
+    assert heal(path).ok
+    assert inject.rows(path) == before
+
+
+def test_one_damaged_rowid_does_not_condemn_the_rows_behind_it(tmp_path):
+    path = inject.make(tmp_path / "kanban.db", "kanban", size=150, free=False)
+    before, leaf = inject.rows(path), inject.anatomy(path).leaves["task_events"][0]
+    with open(path, "rb") as file:
+        file.seek((leaf - 1) * 4096 + 8 + 2 * 3)
+        cell = int.from_bytes(file.read(2), "big")
+    inject.Patient(path, "kanban", 1).write((leaf - 1) * 4096 + cell + 1, b"\xff\xff\x7f")
+    report = heal(path)
+    after = inject.rows(path)
+    differ = [rowid for rowid, row in before["task_events"].items() if after["task_events"].get(rowid) != row]
+    assert 1 <= len(differ) <= 2, "the row itself, and at most the one that it now runs into"
+    assert unaccounted(before, after, report) == []
+    assert not report.ok
+
+
 def test_random_faults_never_alter_a_row_in_silence(well, tmp_path):
     rng = random.Random(20261116)
     before = {kind: inject.rows(path) for kind, path in well.items()}

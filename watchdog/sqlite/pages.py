@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -103,8 +104,11 @@ class Pages:
                 return None
             if tree.table:
                 keys = list(self._keys(page, tree.layout))
-                if any(not _between(key, low, high) for key in keys) or keys != sorted(keys):
+                if any(not _between(key, low, high) for key in keys) or keys != sorted(set(keys)):
                     return None
+                below = [] if page.leaf else [child for child, _ in children(page)]
+                if len(set(below)) != len(below) or any(child < 2 for child in below):
+                    return None     # torn in part: its leaves are found without it, and each by what lies on it
             elif not page.leaf:
                 list(children(page))
         except (Bad, IndexError, struct.error):
@@ -229,7 +233,6 @@ class Pages:
 
     def _rows_of(self, page: Page, there: int) -> Iterator[Row]:
         found: list[tuple[int, int, Row]] = []          # begin, end, row
-        last = None
         for at in page.pointers:
             try:
                 cell = read_cell(page, at, self.image.usable)
@@ -238,14 +241,11 @@ class Pages:
                 continue
             if cell.end > there:                        # its rowid is in its first 18 bytes
                 found.append((cell.begin, cell.end, Row(cell.rowid if cell.begin + 18 <= there else 0, None, "cut off")))
-                continue
-            row = self._row(cell)
-            if page.kind == TABLE_LEAF:
-                if last is not None and cell.rowid <= last:
-                    row = Row(0, None, "out of order")  # its rowid is as damaged as the rest
-                else:
-                    last = cell.rowid
-            found.append((cell.begin, cell.end, row))
+            else:
+                found.append((cell.begin, cell.end, self._row(cell)))
+        if page.kind == TABLE_LEAF:
+            rows = _in_order([row for _, _, row in found])
+            found = [(begin, end, row) for (begin, end, _), row in zip(found, rows, strict=True)]
         found.sort(key=lambda one: one[0])
         for number, (begin, end, row) in enumerate(found):
             before = found[number - 1] if number else None
@@ -277,6 +277,35 @@ class Pages:
         except Bad:
             return None
         return Row(cell.rowid, values, doubt_about(values) or "its overflow chain does not end where the row does")
+
+
+def _in_order(rows: list[Row]) -> list[Row]:
+    """Rowids rise along a leaf: what breaks the longest such rise has a rowid as damaged as the rest of it."""
+    tails: list[int] = []           # the least rowid that ends a rise of each length, and where it is
+    ends: list[int] = []
+    before: dict[int, int] = {}
+    for number, row in enumerate(rows):
+        if row.values is not None:
+            length = bisect_left(tails, row.rowid)
+            tails[length:length + 1] = [row.rowid]
+            ends[length:length + 1] = [number]
+            before[number] = ends[length - 1] if length else -1
+    rise, number = set(), ends[-1] if ends else -1
+    while number >= 0:
+        rise.add(number)
+        number = before[number]
+    ordered, last = [], None
+    later = [rows[number].rowid for number in sorted(rise)]
+    for number, row in enumerate(rows):
+        if number in rise:
+            last = later.pop(0)
+            ordered.append(row)
+        elif row.values is not None:
+            ordered.append(Row(0, None, "out of order"))
+        else:
+            placed = (last is None or row.rowid > last) and (not later or row.rowid < later[0])
+            ordered.append(row if placed else Row(0, None, row.doubt))
+    return ordered
 
 
 def doubt_about(values: Sequence[Value]) -> str:
