@@ -19,6 +19,9 @@ class Problem:
     line: int
     says: str
 
+    def __lt__(self, other: Problem) -> bool:
+        return (self.path, self.line, self.says) < (other.path, other.line, other.says)
+
     def __str__(self) -> str:
         return f"{self.path}:{self.line}: {self.says}" if self.line else f"{self.path}: {self.says}"
 
