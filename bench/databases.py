@@ -172,8 +172,8 @@ def main() -> None:
             ways["hermes sessions repair"] = hermes(args.hermes, "sessions", "repair")
             ways["hermes doctor --fix"] = hermes(args.hermes, "doctor", "--fix")
         text += ["", *table(kind, args.rows, args.seeds, ways)]
-    note = (f"Rows identical in every column, in percent; {args.rows} messages, tasks or responses, {args.seeds} draws per "
-            f"fault, no backup, SQLite {sqlite3.sqlite_version}.")
+    note = (f"Rows identical in every column, in percent; {args.rows} messages, tasks or responses, "
+            f"{args.seeds} {'draw' if args.seeds == 1 else 'draws'} per fault, no backup, SQLite {sqlite3.sqlite_version}.")
     if not capable:
         note += (" `.recover` could not take part: the sqlite3 command line here lists it, but does not give back the one "
                  "row of a good file.")
