@@ -17,7 +17,7 @@ COLOURS = {"well": "32", "drifted": "33", "damaged": "31", "broken": "31;1", "un
 def add_arguments(subparsers: Any) -> None:
     """Register `db` and its commands."""
     db = subparsers.add_parser(
-        "db", help="look at, heal, migrate and back up Hermes databases", formatter_class=_Help,
+        "db", help="look at, heal, migrate and back up Hermes databases", formatter_class=argparse.RawDescriptionHelpFormatter,
         description="The database doctor: look without touching, heal on a copy, never lose a row.", epilog=(
             "examples:\n"
             "  hermes-watchdog db check --home ~/.hermes          a quick look at every database\n"
@@ -77,16 +77,12 @@ def add_arguments(subparsers: Any) -> None:
     _json(backup)
 
 
-class _Help(argparse.RawDescriptionHelpFormatter):
-    pass
-
-
 def _command(commands: Any, name: str, function: Callable[[argparse.Namespace], int], short: str, long: str,
              example: str) -> argparse.ArgumentParser:
     import textwrap
 
     parser: argparse.ArgumentParser = commands.add_parser(
-        name, help=short, formatter_class=_Help, description=textwrap.fill(long, 100),
+        name, help=short, formatter_class=argparse.RawDescriptionHelpFormatter, description=textwrap.fill(long, 100),
         epilog=f"examples:\n  {example}")
     parser.set_defaults(run=lambda args: guarded(function, args))
     return parser

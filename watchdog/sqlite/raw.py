@@ -261,10 +261,8 @@ def read_record(data: bytes, encoding: str = "utf-8") -> list[Value]:
     """The values of a record; Bad unless header and body fit the payload to the byte."""
     try:
         end, at = varint(data, 0)
-        if not at <= end <= len(data):
-            raise Bad("the header of a record is wrong")
         types = []
-        while at < end:
+        while at < end <= len(data):
             kind, at = varint(data, at)
             types.append(kind)
     except IndexError:
