@@ -30,8 +30,8 @@ def sessions(path: Path, rows: int = 50) -> Path:
 
 
 def test_a_database_of_the_home_is_found_by_its_name_or_its_path(world):
-    path = sessions(world.home / "kanban" / "boards" / "work" / "kanban.db")
-    assert database("kanban/boards/work/kanban.db", world.home) == path == database(str(path), world.home)
+    path = sessions(world.home / "kanban" / "boards" / "side" / "kanban.db")
+    assert database("kanban/boards/side/kanban.db", world.home) == path == database(str(path), world.home)
 
 
 @pytest.mark.parametrize("name", ["../other.db", "/etc/passwd", "/etc/x.db", "a/../../x.db", ".", "", "state.sqlite", "missing.db"])
