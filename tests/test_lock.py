@@ -64,7 +64,7 @@ def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_a_check_that_passes_its_limit_is_given_up_with_a_message() -> None:
-    says = r"not done after 0\.05 seconds and was given up; nothing was recorded"
+    says = r"not done after 0\.05 seconds and was given up; the next one looks again at what it had not recorded"
     with pytest.raises(TooLong, match=says) as told, time_limit(0.05):
         signal.pause()
     assert told.value.exit_code == 3

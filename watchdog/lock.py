@@ -118,7 +118,7 @@ def time_limit(seconds: float, last_resort: float = LAST_RESORT) -> Iterator[Non
     def ring(number: int, frame: object) -> None:
         if not limit.over.is_set():
             raise TooLong(
-                f"the check was not done after {seconds:g} seconds and was given up; nothing was recorded. "
+                f"the check was not done after {seconds:g} seconds and was given up; the next one looks again at what it had not recorded. "
                 "Raise time_limit in settings.yaml, or see 'hermes-watchdog doctor' for what is slow"
             )
 
@@ -170,6 +170,6 @@ def _last_resort(limit: _Limit, patience: float) -> None:
         left -= 0 if limit.pauses else now - before
         before = now
         if left <= 0:
-            says = "the check hangs where it cannot be interrupted; it ends here, nothing was recorded"
+            says = "the check hangs where it cannot be interrupted; it ends here; the next one looks again at what it had not recorded"
             print(f"hermes-watchdog: {says}", file=sys.stderr, flush=True)
             os._exit(3)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from watchdog.errors import WatchdogError
 from watchdog.terminal import colours, paint
-from watchdog.values import TYPE_CHECKING, dataclass
+from watchdog.values import TYPE_CHECKING, Any, dataclass
 
 if TYPE_CHECKING:
     import argparse
@@ -35,6 +35,21 @@ def add_common(parser: argparse.ArgumentParser, json: bool = True) -> None:
                        "(default: $HERMES_WATCHDOG_STATE, else ~/.local/state/hermes-watchdog)")
     if json:
         parser.add_argument("--json", action="store_true", help="print JSON for scripts instead of text for people")
+
+
+def add_command(commands: Any, name: str, says: str, examples: str, run: Any) -> argparse.ArgumentParser:
+    """A command with its line of help, its examples and what it runs."""
+    import argparse
+
+    made: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=says,
+        description=says[0].upper() + says[1:] + ".",
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.set_defaults(run=run)
+    return made
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from watchdog.cli.common import CONFIG, WELL, WRONG, Context, a_duration, add_common, colours, context, paint, print_json
+from watchdog.cli.common import CONFIG, WELL, WRONG, Context, a_duration, add_command, add_common, colours, context, paint, print_json
 from watchdog.errors import WatchdogError
 
 if TYPE_CHECKING:
@@ -81,14 +81,7 @@ examples:
 def add_arguments(commands: Any) -> None:
     made = {}
     for name, (says, examples) in HELP.items():
-        made[name] = commands.add_parser(
-            name,
-            help=says,
-            description=says[0].upper() + says[1:] + ".",
-            epilog=examples,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        made[name].set_defaults(run=RUN[name])
+        made[name] = add_command(commands, name, says, examples, RUN[name])
         if name not in ("demo", "completion"):
             add_common(made[name], json=name in ("status", "doctor", "install", "uninstall"))
     made["run"].add_argument(

@@ -6,7 +6,7 @@ import argparse
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from watchdog.cli.common import CONFIG, WELL, WRONG, Context, a_duration, add_common, complain, context, print_json
+from watchdog.cli.common import CONFIG, WELL, WRONG, Context, a_duration, add_command, add_common, complain, context, print_json
 
 if TYPE_CHECKING:
     from watchdog.notices import Silence
@@ -51,15 +51,8 @@ examples:
 
 def add_arguments(commands: Any) -> None:
     def command(name: str, says: str, examples: str, run: Any) -> argparse.ArgumentParser:
-        made: argparse.ArgumentParser = commands.add_parser(
-            name,
-            help=says,
-            description=says[0].upper() + says[1:] + ".",
-            epilog=examples,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
+        made = add_command(commands, name, says, examples, run)
         add_common(made)
-        made.set_defaults(run=run)
         return made
 
     notify = command("notify", "who is told, and a test message to each", NOTIFY, run_notify)

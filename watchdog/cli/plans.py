@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from watchdog.cli.common import WELL, WRONG, Context, add_common, colours, context, paint, print_json
+from watchdog.cli.common import WELL, WRONG, Context, add_command, add_common, colours, context, paint, print_json
 from watchdog.cli.plans_shown import line, plan_json, shown
 from watchdog.errors import WatchdogError
 
@@ -96,15 +96,8 @@ examples:
 def add_arguments(commands: Any) -> None:
     made = {}
     for name, (says, examples) in HELP.items():
-        made[name] = commands.add_parser(
-            name,
-            help=says,
-            description=says[0].upper() + says[1:] + ".",
-            epilog=examples,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
+        made[name] = add_command(commands, name, says, examples, RUN[name])
         add_common(made[name])
-        made[name].set_defaults(run=RUN[name])
     for name in ("plan", "resume", "abandon"):
         made[name].add_argument("id", metavar="ID", type=int, help="number of the plan")
     made["plan"].add_argument("--code", action="store_true", help="make a code to answer with in this shell")
