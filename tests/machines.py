@@ -51,6 +51,8 @@ class Machine:
     cured_by: Callable[[Machine], bool] | None = None
     recipes: Mapping[str, Recipe] = field(default_factory=shipped)
     not_checked: dict[str, str] = field(default_factory=dict)
+    off: dict[str, str] = field(default_factory=dict)
+    unsure: frozenset[str] = frozenset()
     starts: list[datetime] = field(default_factory=list)
 
     def clock(self) -> datetime:
@@ -105,7 +107,7 @@ class Machine:
         wrong = [] if self.cured_by and self.cured_by(self) else self.wrong
         if since is not None:  # only what happened after it: a dead gateway is, a stuck chat is not
             wrong = [one for one in wrong if one.rule not in ("session-stuck", "crash-loop") or not self.alive]
-        return Look(tuple(wrong), self.recipes, self.not_checked)
+        return Look(tuple(wrong), self.recipes, self.not_checked, off=self.off, unsure=self.unsure)
 
     def restarted(self) -> bool:
         return any(argv[1] in ("start", "restart") for argv in self.ran if argv[0] == SYSTEMCTL)

@@ -77,6 +77,11 @@ def test_an_outcome_is_told(ok: bool, reason: str):
     assert reasons([], Case(plan(), outcomes=(outcome,))) == [reason]
 
 
+def test_what_a_switched_off_rule_could_not_prove_is_not_told_as_healed():
+    outcome = Outcome("d", "plan 7", True, "Restart the gateway: done; not verified by crash-loop (switched off)")
+    assert reasons([], Case(plan(), outcomes=(outcome,))) == ["not verified"]
+
+
 def test_a_silenced_rule_key_or_pair_says_nothing_and_why():
     for what in ("provider-errors", "minimax", "provider-errors minimax"):
         silence = Silence(1, what, NOW + HOUR, "planned", "anna", NOW)

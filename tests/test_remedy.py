@@ -8,21 +8,23 @@ import os
 import signal
 import sqlite3
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, timedelta
 from pathlib import Path
 
 import pytest
 from machines import BROKEN, DEAD, LACKING, LOOP, START, STUCK, SYSTEMCTL, Machine
 
 from watchdog import approval, interrupted, remedy
-from watchdog.acting import ask, carry_out_approved, propose
+from watchdog.acting import ask, carry_out_approved, looking, propose
 from watchdog.actions import heal_database, set_aside
 from watchdog.actions.command import Args as CommandArgs
 from watchdog.actions.common import failed, ok
 from watchdog.approval import COMMAND_LINE, answer, new_code
 from watchdog.model import Step, Verify
 from watchdog.plan import digest_of
+from watchdog.reading import Sources
 from watchdog.remedy import carry_out
+from watchdog.rulebook import load
 from watchdog.running import Ran
 from watchdog.store import Store
 from watchdog.store import plans as rows
@@ -123,6 +125,64 @@ def test_blind_is_not_quiet(store, machine):
     machine.not_checked = {"session-stuck": "gateway.log: permission denied"}
     outcomes = go(store, machine, plan)
     assert not outcomes[-1].ok and "session-stuck could not be checked: gateway.log: permission denied" in outcomes[-1].says
+
+
+def test_a_rule_that_is_switched_off_proves_nothing_and_takes_nothing_back(store, machine):
+    """Nobody looked with it: that is said, and a cure that all the others call good is neither undone nor called healed."""
+    plan = approved(store, machine)
+    machine.off = {"qq-resume-loop": "detect/qq-resume-loop.yaml:1"}
+    outcomes = go(store, machine, plan)
+    assert [one.ok for one in outcomes] == [True, True, True] and disarmed(store, machine) is None
+    assert outcomes[1].says == "not verified by qq-resume-loop (switched off); its other rules are quiet; process 801 lives"
+    assert outcomes[-1].says == "Restart the gateway: done; not verified by qq-resume-loop (switched off)"
+    assert rows.get(store, plan.id).says == outcomes[-1].says
+
+
+def test_when_every_rule_is_switched_off_only_the_sign_of_life_is_told(store, machine):
+    plan = approved(store, machine)
+    seen = machine.look_again
+    off = dict.fromkeys(plan.verify.quiet, "x.yaml:1")
+
+    def look_again(since):
+        machine.off = off if since else {}
+        return seen(since)
+
+    outcomes = carry_out(plan.id, store, machine.world(), look_again)
+    assert outcomes[1].says == (
+        "not verified by session-stuck, qq-resume-loop, gateway-wedged, gateway-down, crash-loop (switched off); process 801 lives"
+    )
+
+
+def test_a_rule_switched_off_after_the_yes_says_so_and_not_that_the_fault_is_gone(store, machine):
+    plan = approved(store, machine)
+    machine.wrong, machine.off = [], {"session-stuck": "detect/session-stuck.yaml:1"}
+    (outcome,) = go(store, machine, plan)
+    assert outcome.says == "session-stuck was switched off in detect/session-stuck.yaml:1; nothing was done" and machine.ran == []
+
+
+def test_a_look_tells_which_rules_are_switched_off_and_what_it_could_not_judge(tmp_path, store, machine):
+    rules = tmp_path / "config" / "detect"
+    rules.mkdir(parents=True)
+    (rules / "crash-loop.yaml").write_text("id: crash-loop\nenabled: false\n")
+    (tmp_path / "state.db").mkdir()
+    sources = Sources(tmp_path, zone=UTC, stated="running")
+    look = looking(load(rules.parent), sources, store, machine.world())(machine.now)
+    assert list(look.off) == ["crash-loop"] and "database-broken state.db" in look.unsure
+
+
+def test_a_database_that_cannot_be_judged_after_its_repair_is_not_well(store, machine, doctor):
+    machine.wrong, machine.cured_by = [BROKEN], Machine.restarted
+    plan = approved(store, machine)
+    machine.unsure = frozenset({"database-broken state.db"})
+    outcomes = go(store, machine, plan)
+    assert not outcomes[-1].ok and "database-broken state.db could not be judged" in outcomes[-1].says
+
+
+def test_another_database_that_cannot_be_judged_is_no_failure_of_this_cure(store, machine, doctor):
+    machine.wrong, machine.cured_by = [BROKEN], Machine.restarted
+    plan = approved(store, machine)
+    machine.unsure = frozenset({"database-broken kanban.db"})
+    assert go(store, machine, plan)[-1].ok
 
 
 def test_a_gateway_that_dies_right_after_its_start_is_not_well(store, machine):

@@ -127,6 +127,31 @@ def test_a_restart_that_helped_keeps_the_classic_form(language: str, title: str)
     assert notice.title == title
 
 
+@pytest.mark.parametrize(
+    ("language", "title", "line"),
+    [
+        (
+            "en",
+            "Gateway watchdog: done, not verified: Restart the gateway",
+            "• verify: not verified by crash-loop (switched off); its other rules are quiet; process 812 lives",
+        ),
+        (
+            "zh",
+            "Gateway watchdog: 已执行，效果未验证：重启 gateway",
+            "• 验证：crash-loop 已关闭，无法据此验证；其余相关告警已消失，进程 812 正常",
+        ),
+    ],
+)
+def test_what_could_not_be_verified_is_never_called_healed(language: str, title: str, line: str):
+    says = "not verified by crash-loop (switched off); its other rules are quiet; process 812 lives"
+    outcomes = (
+        Outcome("d", "verify", True, says, MINUTE),
+        Outcome("d", "plan 7", True, "Restart the gateway: done; not verified by crash-loop (switched off)"),
+    )
+    notice = compose(Choice("not verified", (of(incident()),), "high", Case(plan(), outcomes=outcomes)), setting(language))
+    assert notice.title == title and line in notice.body.split("\n")
+
+
 def test_all_is_well_keeps_the_classic_form():
     from watchdog.message import daily
 

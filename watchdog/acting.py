@@ -91,6 +91,8 @@ def looking(book: Rulebook, sources: Sources, store: Store | None, world: World)
         changes = fold(before, seen.findings, seen.not_checked, seen.unsure, start, now)
         changed = {(change.incident.rule, change.incident.key): change.incident for change in changes}
         still = [one for one in before if one.status == "open" and (one.rule, one.key) not in changed]
-        return Look((*changed.values(), *still), book.recipes, seen.not_checked, maintenance_until=maintenance_until(store, now))
+        unsure = frozenset(f"{rule} {key}".strip() for rule, key in seen.unsure)
+        planned = maintenance_until(store, now)
+        return Look((*changed.values(), *still), book.recipes, seen.not_checked, maintenance_until=planned, off=book.off, unsure=unsure)
 
     return look_again

@@ -140,6 +140,12 @@ def _done(choice: Choice, at: Setting) -> tuple[str, list[str]]:
     return title, _outcome(choice, at)
 
 
+def _unproven(choice: Choice, at: Setting) -> tuple[str, list[str]]:
+    """What was done, and that nobody could see with all of its rules whether it helped."""
+    assert choice.case is not None
+    return at.words("title.unproven", what=_short(_titled(choice.case.plan, at.words))), _outcome(choice, at)
+
+
 def _failed(choice: Choice, at: Setting) -> tuple[str, list[str]]:
     assert choice.case is not None
     what = _titled(choice.case.plan, at.words)
@@ -151,7 +157,7 @@ def _digest(choice: Choice, at: Setting) -> tuple[str, list[str]]:
     if len(choice.things) == 1 and len(choice.parts) == 1:
         return _BODIES.get(choice.parts[0].reason, _problem)(choice.parts[0], at)
     kinds = {"first seen": "first", "worse": "worse", "healed by itself": "healed", "passed": "passed",
-             "flapping": "flapping", "healed by us": "done", "not healed": "failed"}  # fmt: skip
+             "flapping": "flapping", "healed by us": "done", "not verified": "unproven", "not healed": "failed"}  # fmt: skip
     entries: list[str] = []
     for part in choice.parts:
         mark = words(f"digest.{kinds.get(part.reason, part.reason)}")
@@ -171,6 +177,7 @@ _BODIES = {
     "disarmed": _disarmed,
     "target": _target,
     "healed by us": _done,
+    "not verified": _unproven,
     "not healed": _failed,
     "digest": _digest,
 }

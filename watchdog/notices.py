@@ -7,13 +7,14 @@ from datetime import datetime, timedelta
 
 from watchdog.model import SEVERITIES, Hold, Notice, Outcome, Plan
 from watchdog.targets import QuietHours
+from watchdog.text import UNVERIFIED
 from watchdog.values import dataclass, replace
 
 FLAPPING = timedelta(hours=6)  # three times within this is coming and going
 CALM = timedelta(hours=1)  # this long without it, and it is over
 HOUR = timedelta(hours=1)
 ASKS = ("approval needed", "reminder")
-OUTCOMES = ("healed by us", "not healed")
+OUTCOMES = ("healed by us", "not verified", "not healed")
 RESERVED = 2  # of the messages an hour, kept for what is critical or asks
 
 
@@ -170,7 +171,8 @@ def _about_case(case: Case, own: list[Thing], everything: Sequence[Thing], told:
     about = tuple(own) or tuple(thing for thing in everything if thing.name in case.plan.incidents)
     severity = worst([thing.severity for thing in about] or [case.severity], "high")
     if case.outcomes:
-        reason = "healed by us" if case.outcomes[-1].ok else "not healed"
+        proven = f"; {UNVERIFIED}" not in case.outcomes[-1].says
+        reason = "not healed" if not case.outcomes[-1].ok else "healed by us" if proven else "not verified"
         return Choice(reason, about, severity, case)
     if case.ask:
         return Choice("approval needed", about, severity, case)

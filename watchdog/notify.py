@@ -51,7 +51,7 @@ class Sent:
 def wants(target: Target, notice: Notice, settings: NotifySettings) -> bool:
     """Does this target want this notice?"""
     waits = set(target.tags) & set(settings.escalate_to)
-    if waits and notice.reason not in ("reminder", "disarmed", "healed by us", "not healed", "test"):
+    if waits and notice.reason not in ("reminder", "disarmed", "healed by us", "not verified", "not healed", "test"):
         return False  # the next in line hears of it when nobody answered
     return SEVERITIES.index(notice.severity) >= SEVERITIES.index(target.at_least) or notice.reason in ("test", "daily")
 

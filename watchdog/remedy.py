@@ -21,7 +21,7 @@ from watchdog.store import plans as rows
 from watchdog.store.plans import Stored, text_of
 from watchdog.text import clock as shown
 from watchdog.text import harmless
-from watchdog.verify import LookAgain, look_safely, verify
+from watchdog.verify import LookAgain, look_safely, unverified, verify
 from watchdog.world import World
 
 # Every place where the power may fail; a test dies at each of them.
@@ -132,7 +132,9 @@ def _still_right(plan: Plan, store: Store, world: World, look_again: LookAgain) 
     still = {name_of(one) for one in look.incidents if one.status == "open"}
     if not wanted & still:
         blind = sorted({key.split(" ")[0] for key in wanted} & set(look.not_checked))
-        why = f"{blind[0]} could not be checked: {look.not_checked[blind[0]]}" if blind else "no longer needed: the fault is gone"
+        off = sorted({key.split(" ")[0] for key in wanted} & set(look.off))
+        why = f"{off[0]} was switched off in {look.off[off[0]]}; nothing was done" if off else "no longer needed: the fault is gone"
+        why = f"{blind[0]} could not be checked: {look.not_checked[blind[0]]}" if blind else why
         _lapse(stored, store, now, why)
     known = with_starts(rows.history(store, now, look.maintenance_until, look.not_checked, besides=plan.id), world.starts)
     fresh = make_plans(look.incidents, look.recipes, known, world, now)
@@ -153,6 +155,7 @@ def _lapse(stored: Stored, store: Store, now: datetime, why: str) -> None:
 def run_steps(plan: Plan, store: Store, world: World, look_again: LookAgain, first: int) -> tuple[Outcome, ...]:
     began, outcomes = world.clock(), []
     bad: Outcome | None = None
+    proof = "verified"
     failed_at = len(plan.steps)
     for number, step in enumerate(plan.steps):
         if number < first:
@@ -167,12 +170,13 @@ def run_steps(plan: Plan, store: Store, world: World, look_again: LookAgain, fir
         outcomes.append(checked)
         at_point("verified")
         bad = None if checked.ok else checked
+        proof = unverified(checked.says) or proof
     else:
         noisy = frozenset(key for _, key, _ in plan.parts)
     if bad is not None:
         outcomes += _roll_back(plan, failed_at, store, world)
         at_point("rolled back")
-    outcomes.append(_record(plan, bad, failed_at, noisy, store, world))
+    outcomes.append(_record(plan, bad, failed_at, noisy, store, world, proof))
     at_point("recorded")
     return tuple(outcomes)
 
@@ -244,9 +248,10 @@ def _roll_back(plan: Plan, failed_at: int, store: Store, world: World) -> list[O
     return outcomes
 
 
-def _record(plan: Plan, bad: Outcome | None, failed_at: int, noisy: frozenset[str], store: Store, world: World) -> Outcome:
+def _record(plan: Plan, bad: Outcome | None, failed_at: int, noisy: frozenset[str], store: Store, world: World, proof: str) -> Outcome:
     now, name = world.clock(), f"plan {plan.id}"
-    says = f"{plan.title}: done and verified" if bad is None else f"{plan.title}: {bad.step}: {bad.says}"
+    done = "done and verified" if proof == "verified" else f"done; {proof}"
+    says = f"{plan.title}: {done}" if bad is None else f"{plan.title}: {bad.step}: {bad.says}"
     if bad is not None and plan.restarts and not world.now_gateway().alive:
         start = KINDS["gateway"].describe(START.args, world)
         says += f"; THE GATEWAY IS NOT RUNNING; to {start}"

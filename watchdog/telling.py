@@ -247,7 +247,7 @@ def _now_told(things: Sequence[Thing], choices: Sequence[Choice], memory: Memory
         over = thing.over_at is not None
         if reason:
             fresh = entry.at is None or entry.settled_at is not None
-            ends = over or reason == "healed by us"
+            ends = over or reason in ("healed by us", "not verified")
             entry = replace(
                 entry,
                 at=now if fresh else entry.at,

@@ -9,6 +9,7 @@ from functools import cache
 from watchdog.values import Any
 
 _DURATION = r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)"
+UNVERIFIED = "not verified by "  # how the outcome of a repair begins that nobody could look at with all of its rules
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 

@@ -134,7 +134,7 @@ def day(store: Store, now: datetime) -> tuple[int, int, int]:
 
 def told_outcome(store: Store, plan: int, since: datetime) -> bool:
     """Was the outcome of this plan told since?"""
-    query = "SELECT 1 FROM notices WHERE plan = ? AND reason IN ('healed by us', 'not healed') AND at >= ? LIMIT 1"
+    query = "SELECT 1 FROM notices WHERE plan = ? AND reason IN ('healed by us', 'not verified', 'not healed') AND at >= ? LIMIT 1"
     return store.db.execute(query, (plan, _text(since))).fetchone() is not None
 
 
