@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime
 
+LOCKS = "/proc/locks"
+
 
 def start_time_of(pid: int) -> int | None:
     """When the process began, in clock ticks since boot; None when there is none, or only its zombie."""
@@ -43,15 +45,46 @@ def lock_holder(path: str) -> int | None:
         return 0
     except OSError:
         return None
+    holder: int | None = 0
     try:
-        with open("/proc/locks", "rb") as file:
+        with open(LOCKS, "rb") as file:
             for line in file:
                 words = line.split()
-                if len(words) > 5 and words[1] == b"FLOCK" and words[5].rpartition(b":")[2] == b"%d" % status.st_ino:
-                    return int(words[4])
+                if len(words) < 6 or words[1] != b"FLOCK" or words[5].rpartition(b":")[2] != b"%d" % status.st_ino:
+                    continue
+                major, minor, _ = words[5].split(b":")
+                pid = int(words[4])
+                if os.makedev(int(major, 16), int(minor, 16)) == status.st_dev:
+                    return pid
+                if os.major(status.st_dev):
+                    continue  # a disk of its own has one number everywhere: this is another disk's file
+                # btrfs and overlays show a file on a device that the kernel's list does not know it by.
+                opened = _has_open(pid, status)
+                if opened:
+                    return pid
+                holder = None if opened is None else holder
     except (OSError, ValueError):
         return None
-    return 0
+    return holder
+
+
+def _has_open(pid: int, status: os.stat_result) -> bool | None:
+    """Whether the process has this very file open; None when nobody lets us look."""
+    folder = f"/proc/{pid}/fd"
+    try:
+        fds = os.listdir(folder)
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    except OSError:
+        return None
+    for fd in fds:
+        try:
+            one = os.stat(f"{folder}/{fd}")
+        except OSError:
+            continue
+        if (one.st_dev, one.st_ino) == (status.st_dev, status.st_ino):
+            return True
+    return False
 
 
 def _stat(pid: int) -> list[bytes]:
