@@ -178,6 +178,63 @@ def test_a_link_in_the_place_of_the_database_is_not_healed_for_root(home, place)
     assert sorted(one.name for one in place.iterdir()) == ["hermes", "roots.db", "state"]
 
 
+SECRET = b"root:$6$salt$hash-of-a-password:20000:0:99999:7:::\n" * 20
+
+
+@as_root
+@pytest.mark.parametrize("whose", [0, 1000])
+def test_root_looks_through_no_link_of_the_agents_at_somebody_elses_file(home, place, whose):
+    secret = place / "shadow"
+    secret.write_bytes(SECRET)
+    secret.chmod(0o600)
+    os.chown(secret, whose, whose)
+    for name in ("state.db", "kanban.db"):
+        (home / name).symlink_to(secret)
+        os.chown(home / name, AGENT, AGENT, follow_symlinks=False)
+    boards = home / "kanban" / "boards"
+    boards.mkdir(parents=True)
+    (place / "vault").mkdir(mode=0o700)
+    shutil.copy(secret, place / "vault" / "kanban.db")
+    os.chown(place / "vault", whose, whose)
+    os.chown(place / "vault" / "kanban.db", whose, whose)
+    (boards / "x").symlink_to(place / "vault")
+    os.chown(boards / "x", AGENT, AGENT, follow_symlinks=False)
+    for path in databases(home):
+        told = look(path)
+        assert told.grade == "unknown" and told.fault == (
+            "a link of nobody's leads to somebody else's file; root does not look at it. Put the file itself there"
+        )
+
+
+@as_root
+def test_root_looks_through_a_link_to_the_agents_own_file_and_through_roots_own_links(home, place):
+    other = place / "disk"
+    other.mkdir()
+    path = broken(home)
+    path.rename(other / "state.db")
+    path.symlink_to(other / "state.db")
+    os.chown(path, AGENT, AGENT, follow_symlinks=False)
+    assert look(path).fault == "the first 16 bytes are not SQLite's: 15 wrong"
+    (place / "link").symlink_to(home)
+    os.chown(other / "state.db", 1000, 1000)
+    path.unlink()
+    path.symlink_to(other / "state.db")
+    assert look(place / "link" / "state.db").grade == "broken"
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (SECRET, "the first 16 bytes are not SQLite's: 16 wrong"),
+        (b"SQLit\x17 format 3\0" + bytes(100), "the first 16 bytes are not SQLite's: 1 wrong (byte 6 is 17)"),
+        (b"SQLit\x17\xdb\0\x91\x04mat 3\0" + bytes(100), "the first 16 bytes are not SQLite's: 5 wrong"),
+    ],
+)
+def test_a_fault_in_the_header_is_told_by_its_kind_and_not_by_what_stands_there(tmp_path, data, says):
+    (tmp_path / "state.db").write_bytes(data)
+    assert look(tmp_path / "state.db").fault.startswith(says)
+
+
 @as_root
 def test_a_migration_by_root_leaves_no_file_of_roots_beside_the_database(home, place):
     path = home / "kanban.db"

@@ -20,8 +20,28 @@ _LINKS = 40  # as many as the kernel follows
 
 def hands(folder: str | os.PathLike[str]) -> frozenset[int]:
     """Users besides root who can put something else into this folder, or in its place: owners of what leads to it."""
-    left = [part for part in os.path.abspath(folder).split("/") if part][::-1]
-    walked, found, links = "/", set(), 0
+    found = set()
+    for status, last in _way(folder):
+        if status.st_uid:
+            found.add(status.st_uid)
+        # In a folder like /tmp nobody can move another's things, but anyone can add some.
+        if not stat.S_ISLNK(status.st_mode) and status.st_mode & 0o022 and (last or not status.st_mode & stat.S_ISVTX):
+            found.add(ANYONE)
+    return frozenset(found)
+
+
+def astray(path: str | os.PathLike[str], owner: int) -> int:
+    """The user whose link leads from this path to a file of somebody else's; 0 when no such link does."""
+    if os.geteuid() != 0:
+        return 0  # whoever is not root sees no more than they may
+    makers = {status.st_uid for status, _ in _way(path) if stat.S_ISLNK(status.st_mode)}
+    return max(makers - {0, owner}, default=0)
+
+
+def _way(path: str | os.PathLike[str]) -> Iterator[tuple[os.stat_result, bool]]:
+    """Each folder and link on the way to a path, and whether it is the last; links are followed by hand."""
+    left = [part for part in os.path.abspath(path).split("/") if part][::-1]
+    walked, links = "/", 0
     while left:
         part = left.pop()
         walked = os.path.dirname(walked) if part == ".." else os.path.join(walked, part)
@@ -29,8 +49,7 @@ def hands(folder: str | os.PathLike[str]) -> frozenset[int]:
             status = os.lstat(walked)
         except OSError:
             break
-        if status.st_uid:
-            found.add(status.st_uid)
+        yield status, not left
         if stat.S_ISLNK(status.st_mode):
             links += 1
             if links > _LINKS:
@@ -38,10 +57,6 @@ def hands(folder: str | os.PathLike[str]) -> frozenset[int]:
             target = os.readlink(walked)
             walked = "/" if target.startswith("/") else os.path.dirname(walked)
             left += [one for one in target.split("/") if one and one != "."][::-1]
-        # In a folder like /tmp nobody can move another's things, but anyone can add some.
-        elif status.st_mode & 0o022 and (not left or not status.st_mode & stat.S_ISVTX):
-            found.add(ANYONE)
-    return frozenset(found)
 
 
 def owner_of(path: str | os.PathLike[str]) -> tuple[int, int] | None:

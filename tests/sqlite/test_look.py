@@ -18,7 +18,7 @@ from watchdog.sqlite.look import databases, look
 from watchdog.sqlite.reference import release
 
 QUICK = {
-    "magic byte": ("broken", "first bytes"),
+    "magic byte": ("broken", "first 16 bytes"),
     "TLS record, 31 bytes": ("broken", "TLS record"),
     "first 100 bytes zero": ("broken", "all zeros"),
     "page 1 zero": ("broken", "all zeros"),
@@ -265,7 +265,7 @@ def make_bad_inputs(folder: Path, good: Path) -> dict[str, Path]:
     ("gzip.db", "broken", "gzip data"),
     ("age.db", "broken", "age-encrypted"),
     ("short.db", "broken", "60 bytes"),
-    ("noise.db", "broken", "first bytes"),
+    ("noise.db", "broken", "first 16 bytes"),
     ("cyclic.db", "damaged", "integrity_check finds"),
     ("size1.db", "broken", ""),
     ("quo'te\"s\nand newlines?#%.db", "well", ""),

@@ -51,7 +51,7 @@ def read_header(data: bytes) -> Header:
     if len(data) < 100:
         raise Bad(f"the file has {len(data)} bytes; a database has at least 512")
     if data[:16] != MAGIC:
-        raise Bad(foreign(data) or f"the first bytes are {data[:16]!r}, not 'SQLite format 3'")
+        raise Bad(foreign(data) or _unlike(data))
     raw_size = struct.unpack_from(">H", data, 16)[0]
     size = 65536 if raw_size == 1 else raw_size
     if size not in SIZES:
@@ -82,6 +82,13 @@ def foreign(data: bytes) -> str:
     if data and not data.strip(b"\0"):
         return "the header is all zeros"
     return ""
+
+
+def _unlike(data: bytes) -> str:
+    """How far the first bytes are from SQLite's. Not the bytes: what lies there instead may be a chat, or a key."""
+    wrong = [at for at in range(16) if data[at] != MAGIC[at]]
+    which = f" (byte {wrong[0] + 1} is {data[wrong[0]]:02x})" if len(wrong) == 1 else ""
+    return f"the first 16 bytes are not SQLite's: {len(wrong)} wrong{which}"
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
