@@ -26,8 +26,9 @@ from watchdog.reading import Sources
 from watchdog.remedy import carry_out
 from watchdog.rulebook import load
 from watchdog.running import Ran
-from watchdog.store import Store
+from watchdog.store import Store, messages
 from watchdog.store import plans as rows
+from watchdog.store.messages import Question
 
 
 @pytest.fixture
@@ -419,6 +420,28 @@ def test_killed_at_any_point_no_step_is_done_twice_and_a_stopped_gateway_is_told
         assert len(finished) == len(set(finished)) == 3  # what was finished is not done again
     else:
         assert len(set(finished)) == 3 and len(finished) <= 4  # at most the step that was cut off, by a person's choice
+
+
+def test_who_was_asked_hears_the_end_of_a_plan_that_was_cut_off_and_resumed(store, machine):
+    plan = approved(store, machine)
+    rows.move(store, plan.id, ("approved",), "claimed")
+    rows.begin_step(store, plan.id, "steps", 0, START)
+    assert "was cut off" in interrupted.find_interrupted(store, machine.world())[0].says
+    messages.ask(store, Question(plan, "high", (), START, START, closed_at=START))  # its cut was told
+    assert interrupted.resume(plan.id, store, machine.world(), machine.look_again, "ann")[-1].ok
+    assert [question.plan.id for question in messages.open_questions(store)] == [plan.id]
+
+
+def test_a_gateway_that_booted_in_the_middle_of_a_repair_is_stopped_again_before_it_goes_on(store, machine, doctor):
+    machine.wrong = [BROKEN]
+    plan = approved(store, machine)
+    rows.move(store, plan.id, ("approved",), "claimed")
+    rows.begin_step(store, plan.id, "steps", 0, START)
+    rows.end_step(store, plan.id, "steps", 0, ok("stop the gateway", "stopped"), START)
+    rows.begin_step(store, plan.id, "steps", 1, START)  # here the machine went; it is up again, and the gateway with it
+    assert machine.alive
+    assert interrupted.resume(plan.id, store, machine.world(), machine.look_again, "ann")[-1].ok
+    assert machine.verbs() == ["stop", "start"] and doctor[0] == ["heal state.db"]
 
 
 def test_killed_while_rolling_back_it_is_told_and_not_resumed(tmp_path):

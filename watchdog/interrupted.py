@@ -10,7 +10,7 @@ from watchdog.lock import no_hurry
 from watchdog.model import Outcome, Plan
 from watchdog.plan import START, STOP, digest_of
 from watchdog.remedy import NotNow, acting, run_steps
-from watchdog.store import Store
+from watchdog.store import Store, messages
 from watchdog.store import plans as rows
 from watchdog.store.plans import Stored, text_of
 from watchdog.values import replace
@@ -82,6 +82,7 @@ def resume(plan_id: int, store: Store, world: World, look_again: LookAgain, by: 
         return (Outcome(plan.digest, f"plan {plan_id}", False, says),)
     ended = {row["number"]: row for row in rows.steps_of(store, plan_id) if row["part"] == "steps"}
     first = next((number for number in range(len(plan.steps)) if number not in ended or not ended[number]["ended_at"]), len(plan.steps))
+    again = (plan.steps.index(STOP),) if _runs_again(plan, first, world) else ()
     if any(row["ended_at"] and not row["ok"] for row in ended.values()) or any(
         row["part"] == "rollback" for row in rows.steps_of(store, plan_id)
     ):
@@ -104,7 +105,7 @@ def resume(plan_id: int, store: Store, world: World, look_again: LookAgain, by: 
                 f"begun twice; finish it by hand, then: hermes-watchdog abandon {plan_id}",
             ),
         )
-    if other := _otherwise(plan, first, world):
+    if other := _otherwise(plan, min((*again, first)), world):
         says = f"step {other} would not be the one that was approved by now; abandon it: hermes-watchdog abandon {plan_id}"
         return (Outcome(plan.digest, f"plan {plan_id}", False, says),)
     try:
@@ -112,14 +113,25 @@ def resume(plan_id: int, store: Store, world: World, look_again: LookAgain, by: 
             with store.atomic():
                 if not rows.move(store, plan_id, ("interrupted",), "claimed", claimed_by=f"pid {os.getpid()}"):
                     raise NotNow(f"plan {plan_id} was taken up by another hermes-watchdog")
-                if first in ended:
-                    rows.forget_step(store, plan_id, "steps", first)
-                rows.audit(store, "resumed", world.clock(), plan, by, "command line", f"from step {first + 1}")
+                messages.reopen(store, plan_id)
+                for number in (*again, first):
+                    rows.forget_step(store, plan_id, "steps", number)
+                more = "; the gateway runs again and is stopped first" if again else ""
+                rows.audit(store, "resumed", world.clock(), plan, by, "command line", f"from step {first + 1}{more}")
                 if not store.db.execute("SELECT 1 FROM actions WHERE plan = ?", (plan_id,)).fetchone():
                     rows.begin_action(store, plan, world.clock())
-            return run_steps(plan, store, world, look_again, first)
+            return run_steps(plan, store, world, look_again, first, again)
     except NotNow as why:
         return (Outcome(plan.digest, f"plan {plan_id}", False, str(why)),)
+
+
+def _runs_again(plan: Plan, first: int, world: World) -> bool:
+    """Stopped for a repair that is still to be done, but started since (the machine booted): it must be stopped once more.
+
+    A gateway that came up with the broken file would go on without it, whatever lies in its place by then.
+    """
+    repairs = any(step.kind != "gateway" for step in plan.steps[first:])
+    return repairs and STOP in plan.steps[:first] and world.gateway.alive is not False
 
 
 def _otherwise(plan: Plan, first: int, world: World) -> str:

@@ -152,13 +152,16 @@ def _lapse(stored: Stored, store: Store, now: datetime, why: str) -> None:
     raise NotNow(why)
 
 
-def run_steps(plan: Plan, store: Store, world: World, look_again: LookAgain, first: int) -> tuple[Outcome, ...]:
+def run_steps(
+    plan: Plan, store: Store, world: World, look_again: LookAgain, first: int, again: tuple[int, ...] = ()
+) -> tuple[Outcome, ...]:
+    """The steps from `first` on, and those before it that must be done again; then verify, roll back, record."""
     began, outcomes = world.clock(), []
     bad: Outcome | None = None
     proof = "verified"
     failed_at = len(plan.steps)
     for number, step in enumerate(plan.steps):
-        if number < first:
+        if number < first and number not in again:
             continue
         outcome = _step(plan, "steps", number, step, store, world)
         outcomes.append(outcome)

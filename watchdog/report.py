@@ -91,7 +91,7 @@ def as_text(report: Report, colour: bool = False, dry_run: bool = False) -> str:
         mark = paint("done", "good", colour) if outcome.ok else paint("failed", "high", colour)
         lines.append(f"{mark}  {harmless(outcome.step)}: {harmless(outcome.says, 2000)}")
     lines += [paint(f"note  {note}", "dim", colour) for note in report.notes]
-    if not open_now and not suspected:
+    if not open_now and not suspected and all(outcome.ok for outcome in report.outcomes):
         said = "Nothing is wrong" if not report.blind else "Nothing wrong was seen in what can be read"
         lines.append(paint(f"{said} ({report.home}, looked back to {clock(report.start)}).", "good", colour))
     return "\n".join(lines)

@@ -200,6 +200,11 @@ def ask(store: Store, question: Question) -> None:
     )  # fmt: skip
 
 
+def reopen(store: Store, plan: int) -> None:
+    """Its plan goes on after it was cut off: what comes of it is owed to those who were asked."""
+    store.db.execute("UPDATE questions SET closed_at = NULL WHERE plan = ?", (plan,))
+
+
 def open_questions(store: Store) -> tuple[Question, ...]:
     """Asked, and the end not told yet."""
     return tuple(_question(row) for row in store.db.execute("SELECT * FROM questions WHERE closed_at IS NULL ORDER BY plan"))

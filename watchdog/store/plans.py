@@ -166,8 +166,8 @@ def end_step(store: Store, plan_id: int, part: str, number: int, outcome: Outcom
 
 
 def forget_step(store: Store, plan_id: int, part: str, number: int) -> None:
-    """A person chose to begin again a step that was cut off."""
-    store.db.execute("DELETE FROM steps_done WHERE plan = ? AND part = ? AND number = ? AND ended_at IS NULL", (plan_id, part, number))
+    """A person chose to go on: this step is begun again. What it did the first time is in the audit."""
+    store.db.execute("DELETE FROM steps_done WHERE plan = ? AND part = ? AND number = ?", (plan_id, part, number))
 
 
 def steps_of(store: Store, plan_id: int) -> list[dict[str, Any]]:
