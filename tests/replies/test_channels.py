@@ -29,7 +29,7 @@ def ask(store: Store, channel, home: str = "/home/hermes/.hermes", **more):
     [
         (".env", f"TELEGRAM_BOT_TOKEN={TOKEN}\n"),
         ("config.yaml", f"platforms:\n  telegram: {{enabled: true, token: '{TOKEN}'}}\n"),
-        ("config.yaml", "token: '1234567890:AAHanotherTokenOfTheSameBot1234567'\n"),
+        ("gateway.json", json.dumps({"platforms": {"telegram": {"token": TOKEN}}})),
     ],
 )
 def test_the_gateways_own_bot_is_refused_with_the_reason(tmp_path, store, name: str, content: str):
@@ -39,6 +39,13 @@ def test_the_gateways_own_bot_is_refused_with_the_reason(tmp_path, store, name: 
         assert server.requests == []
     assert len(notes) == 1 and "the bot of the gateway itself" in notes[0] and "second bot" in notes[0]
     assert TOKEN not in notes[0]
+
+
+@pytest.mark.parametrize("name", [".env", "config.yaml", "gateway.json"])
+def test_the_number_of_our_bot_with_a_made_up_secret_does_not_close_the_channel(tmp_path, name: str):
+    """Everybody who sees the bot knows its number, and the agent writes these files; a bot has one valid token at a time."""
+    (tmp_path / name).write_text(f"TELEGRAM_BOT_TOKEN={TOKEN.partition(':')[0]}:AAHforgedforgedforgedforgedforged12\n")
+    assert same_bot(Channel("telegram", "", (), Secret(TOKEN)), tmp_path) == ""
 
 
 def test_the_gateways_token_is_found_in_environments(tmp_path, monkeypatch: pytest.MonkeyPatch):
