@@ -426,6 +426,62 @@ def boards(home: Path, *names: bytes) -> None:
         Path(os.fsdecode(folder), "kanban.db").write_bytes(b"broken" * 100)
 
 
+# A rule decides what is seen, and what is proposed; two lines switch it off.
+
+OFF = "id: gateway-down\nenabled: false\n"
+
+
+def config(place: Path, kind: str = "detect") -> Path:
+    file = place / "config" / kind / "gateway-down.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(OFF)
+    file.chmod(0o644)
+    return file
+
+
+@as_root
+@pytest.mark.parametrize(
+    ("bend", "says"),
+    [
+        (lambda file: file.chmod(0o666), "others may write this file, and a rule decides what is seen; chmod go-w {file}"),
+        (lambda file: file.chmod(0o664), "others may write this file, and a rule decides what is seen; chmod go-w {file}"),
+        (lambda file: os.chown(file, AGENT, AGENT), "this file belongs to somebody else, and a rule decides what is seen; chown it: {file}"),
+        (
+            lambda file: file.parent.chmod(0o777),
+            "others may put another file in its place, and a rule decides what is seen; chmod go-w {folder}",
+        ),
+        (
+            lambda file: os.chown(file.parent, AGENT, AGENT),
+            "its folder belongs to somebody else, and a rule decides what is seen; chown it: {folder}",
+        ),
+    ],
+)
+def test_root_believes_no_rule_that_others_may_write(place, bend, says):
+    file = config(place)
+    assert load(place / "config").off == {"gateway-down": f"{file}:1"}
+    bend(file)
+    with pytest.raises(ConfigError) as caught:
+        load(place / "config")
+    assert [problem.says for problem in caught.value.problems] == [says.format(file=file, folder=file.parent)]
+
+
+def test_a_rule_of_ones_own_group_is_fine_for_whoever_is_not_root(tmp_path, monkeypatch):
+    file = config(tmp_path)
+    file.chmod(0o664)
+    monkeypatch.setattr("watchdog.rulebook.os.getuid", lambda: os.geteuid() or AGENT)
+    assert list(load(tmp_path / "config").off) == ["gateway-down"]
+
+
+def test_whose_a_file_is_does_not_depend_on_where_one_stands(place, monkeypatch):
+    """Files beside the package are called by a short name, which means nothing elsewhere."""
+    file = config(place)
+    file.chmod(0o666)
+    monkeypatch.setattr("watchdog.rulebook.shipped_folder", lambda: place / "rules")
+    monkeypatch.chdir("/")
+    with pytest.raises(ConfigError, match="others may write this file"):
+        load(place / "config", shipped=False)
+
+
 def test_a_board_whose_name_is_a_trick_is_passed_over_and_told(tmp_path):
     boards(tmp_path, b"plain", b"\xff\xfe", b"new\nline", b"\x1b[31mred", "turn\u202eed".encode(), "soft\u00adhyphen".encode())
     assert [path.parent.name for path in databases(tmp_path)] == ["plain"]

@@ -64,7 +64,8 @@ def load(*folders: Path, shipped: bool = True) -> Rulebook:
     recipes: dict[str, Recipe] = {}
     off: dict[str, str] = {}
     for folder in ([shipped_folder()] if shipped else []) + list(folders):
-        for section in _sections(folder / "detect", problems):
+        theirs = folder != shipped_folder()
+        for section in _sections(folder / "detect", problems, "a rule decides what is seen" if theirs else ""):
             rule, enabled = read_rule(section)
             if rule is None:
                 continue
@@ -74,11 +75,9 @@ def load(*folders: Path, shipped: bool = True) -> Rulebook:
             else:
                 rules.pop(rule.id, None)
                 off[rule.id] = rule.where
-        for section in _sections(folder / "recipes", problems):
+        for section in _sections(folder / "recipes", problems, "a recipe runs commands as you" if theirs else ""):
             from watchdog.recipes import read_recipe
 
-            if folder != shipped_folder() and (why := open_to_others(Path(section.path), "a recipe runs commands as you")):
-                section.wrong(why)
             if (recipe := read_recipe(section)) is not None:
                 recipes[recipe.id] = recipe
     check_names(rules, recipes, problems, off)
@@ -88,7 +87,7 @@ def load(*folders: Path, shipped: bool = True) -> Rulebook:
 
 
 def open_to_others(path: Path, what: str) -> str:
-    """Why this file is not ours alone: whoever can write a recipe or the list of approvers can act as us."""
+    """Why this file is not ours alone: whoever can write a rule, a recipe or the list of approvers can act as us, or blind us."""
     try:
         status = path.stat()
     except OSError:
@@ -106,10 +105,13 @@ def open_to_others(path: Path, what: str) -> str:
     return ""
 
 
-def _sections(folder: Path, problems: list[Problem]) -> Iterable[Section]:
+def _sections(folder: Path, problems: list[Problem], matters: str) -> Iterable[Section]:
+    """The documents of a folder's files; where it matters who may write them, that is a mistake like any other."""
     if not folder.is_dir():
         return
     for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
+        if matters and (why := open_to_others(path, matters)):
+            problems.append(Problem(_shown(path), 1, why))
         yield from read_file(path, problems)
 
 
