@@ -33,7 +33,6 @@ class Store:
             _refuse_anothers(path)
             # Autocommit: transactions are begun by atomic() and nowhere else.
             db = sqlite3.connect(path, timeout=10, isolation_level=None)
-            db.execute("PRAGMA synchronous=FULL")
             return cls._current(db, str(path), migrate=True)
         except (sqlite3.Error, OSError) as error:
             raise WatchdogError(
@@ -58,17 +57,22 @@ class Store:
 
     @classmethod
     def _current(cls, db: sqlite3.Connection, path: str, migrate: bool) -> Store:
-        version = db.execute("PRAGMA user_version").fetchone()[0]
-        if version > VERSION:
-            db.close()
-            raise WatchdogError(
-                f"the store {path} was written by a newer hermes-watchdog (tables {version}, this one knows {VERSION}); "
-                "upgrade this installation or give another folder with --state DIR"
-            )
-        if version < VERSION and migrate:
-            from watchdog.store.migrations import bring_up_to_date
+        try:
+            if migrate:
+                db.execute("PRAGMA synchronous=FULL")
+            version = db.execute("PRAGMA user_version").fetchone()[0]
+            if version > VERSION:
+                raise WatchdogError(
+                    f"the store {path} was written by a newer hermes-watchdog (tables {version}, this one knows {VERSION}); "
+                    "upgrade this installation or give another folder with --state DIR"
+                )
+            if version < VERSION and migrate:
+                from watchdog.store.migrations import bring_up_to_date
 
-            bring_up_to_date(db, VERSION)
+                bring_up_to_date(db, VERSION)
+        except BaseException:
+            db.close()
+            raise
         return cls(db, path)
 
     @contextmanager
@@ -87,6 +91,9 @@ class Store:
 
     def close(self) -> None:
         self.db.close()
+
+    def __del__(self) -> None:
+        self.close()  # most commands look once and end; closing twice does no harm
 
     def __enter__(self) -> Store:
         return self
