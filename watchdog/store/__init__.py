@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from watchdog.errors import WatchdogError
@@ -93,7 +93,9 @@ class Store:
         self.db.close()
 
     def __del__(self) -> None:
-        self.close()  # most commands look once and end; closing twice does no harm
+        # Most commands look once and end. Closing twice does no harm; from another thread SQLite refuses even that.
+        with suppress(sqlite3.ProgrammingError):
+            self.close()
 
     def __enter__(self) -> Store:
         return self
