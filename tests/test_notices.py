@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from talk import MINUTE, NOW, incident, plan, report
@@ -119,6 +120,29 @@ def test_quiet_hours_cross_midnight(now: str, end: str | None):
     ends = quiet.ends(at)
     assert (ends.astimezone().strftime("%H:%M") if ends else None) == end
     assert ends is None or ends > at
+
+
+@pytest.mark.parametrize(
+    ("now", "end"),
+    [
+        ("2026-05-19T14:59", None),  # 22:59 where the owner sleeps
+        ("2026-05-19T15:00", "2026-05-19T23:00"),
+        ("2026-05-19T22:59", "2026-05-19T23:00"),
+        ("2026-05-19T23:00", None),  # 07:00 there
+        ("2026-05-19T03:00", None),  # night on the machine, noon there
+    ],
+)
+def test_quiet_hours_are_the_owners_night_and_not_the_machines(now: str, end: str | None):
+    quiet = QuietHours(time(23), time(7), ZoneInfo("Asia/Shanghai"))
+    ends = quiet.ends(datetime.fromisoformat(now).replace(tzinfo=UTC))
+    assert ends == (datetime.fromisoformat(end).replace(tzinfo=UTC) if end else None)
+
+
+@pytest.mark.parametrize(("day", "hours"), [("2026-03-28", 7), ("2026-10-24", 9), ("2026-06-01", 8)])
+def test_quiet_hours_end_by_the_owners_clock_on_the_night_it_changes(day: str, hours: int):
+    zone = ZoneInfo("Europe/Berlin")
+    at = datetime.fromisoformat(f"{day}T23:00").replace(tzinfo=zone).astimezone(UTC)
+    assert QuietHours(time(23), time(7), zone).ends(at) == at + timedelta(hours=hours)
 
 
 def test_a_storm_is_a_few_messages_and_one_digest():
@@ -291,6 +315,23 @@ def test_the_daily_summary_comes_once_a_day_and_says_ok_when_all_is_well(sent: l
         assert [letter.title for letter in sent] == ["Gateway watchdog: OK"]
         telling.tell(report(), store, settings, NOW + timedelta(days=1))
     assert len(sent) == 2
+
+
+def test_the_daily_summary_comes_by_the_owners_clock(sent: list[notify.Letter]):
+    shanghai = ZoneInfo("Asia/Shanghai")
+    settings = replace(PHONE, daily_summary=time(9), zone=shanghai)
+    nine = datetime(2026, 5, 20, 9, tzinfo=shanghai)
+    with Store.in_memory() as store:
+        for minutes in (-1, 0, 60, 8 * 60):  # the last one is another day on a machine in UTC
+            telling.tell(report(), store, settings, (nine + minutes * MINUTE).astimezone(UTC))
+        assert len(sent) == 1
+
+
+def test_a_message_tells_the_time_where_its_reader_is(sent: list[notify.Letter]):
+    settings = replace(PHONE, zone=ZoneInfo("Asia/Shanghai"))
+    with Store.in_memory() as store:
+        telling.tell(report(Change("opened", incident(recipe=None))), store, settings, NOW)
+    assert f"Since {incident().first_at.astimezone(ZoneInfo('Asia/Shanghai')):%H:%M}" in sent[0].body
 
 
 def test_a_quiet_check_asks_for_nothing_and_takes_no_time(monkeypatch: pytest.MonkeyPatch):

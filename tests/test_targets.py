@@ -27,6 +27,7 @@ notify:
   quiet_hours: 23:00-07:00
   daily_summary: 09:00
   host: box
+  timezone: Asia/Shanghai
   ping_env: PING
   escalate_to: [duty]
   targets:
@@ -59,6 +60,7 @@ replies:
     assert problems == []
     assert (found.language, found.quote_logs, found.per_hour, found.host) == ("zh", True, 4, "box")
     assert found.quiet and (found.quiet.start, found.quiet.end) == (time(23), time(7))
+    assert str(found.zone) == str(found.quiet.zone) == "Asia/Shanghai"
     assert found.daily_summary == time(9) and found.escalate_to == ("duty",)
     assert [(one.name, one.at_least, one.format, one.tags) for one in found.targets] == [
         ("phone", "high", "auto", ("ops",)),
@@ -79,6 +81,7 @@ def test_every_mistake_has_its_line_and_no_secret():
 notify:
   languge: zh
   quiet_hours: nights
+  timezone: Shanghai
   escalate_to: nobody
   targets:
     - url: tgram-secret
@@ -93,19 +96,20 @@ replies:
     - matrix: {server: chat, token: syt_secret, room: ops, approvers: [{name: a/b, id: x}]}
 """)
     assert problems == [
-        "settings.yaml:12: replies: wait: a check may wait 30m at most; the answer counts at the next check anyway",
-        "settings.yaml:14: channels: ntfy: server: codes would travel unencrypted; write https://",
-        "settings.yaml:14: channels: ntfy: approvers: nobody may answer here; list at least one",
-        "settings.yaml:15: channels: unknown channel 'pigeon'; there are ntfy, telegram, matrix",
-        "settings.yaml:16: channels: matrix: server: write its address, such as https://chat.example.org",
-        "settings.yaml:16: channels: matrix: room: write the room's id or alias, such as '#ops:example.org'",
-        "settings.yaml:16: approvers: name: a name has no '/'",
-        "settings.yaml:7: targets: url and url_env say the same; keep one",
-        "settings.yaml:7: targets: url: not an Apprise URL; it starts like ntfy://, tgram:// or mailto:// (the value is not shown)",
-        "settings.yaml:8: targets: at_least: 'hi' is not one of info, low, medium, high, critical; did you mean 'high'?",
-        "settings.yaml:10: targets: 'url' is missing; write url, url_env or url_file",
+        "settings.yaml:13: replies: wait: a check may wait 30m at most; the answer counts at the next check anyway",
+        "settings.yaml:15: channels: ntfy: server: codes would travel unencrypted; write https://",
+        "settings.yaml:15: channels: ntfy: approvers: nobody may answer here; list at least one",
+        "settings.yaml:16: channels: unknown channel 'pigeon'; there are ntfy, telegram, matrix",
+        "settings.yaml:17: channels: matrix: server: write its address, such as https://chat.example.org",
+        "settings.yaml:17: channels: matrix: room: write the room's id or alias, such as '#ops:example.org'",
+        "settings.yaml:17: approvers: name: a name has no '/'",
+        "settings.yaml:8: targets: url and url_env say the same; keep one",
+        "settings.yaml:8: targets: url: not an Apprise URL; it starts like ntfy://, tgram:// or mailto:// (the value is not shown)",
+        "settings.yaml:9: targets: at_least: 'hi' is not one of info, low, medium, high, critical; did you mean 'high'?",
+        "settings.yaml:11: targets: 'url' is missing; write url, url_env or url_file",
+        "settings.yaml:5: notify: timezone: 'Shanghai' is not a time zone; write local, UTC or a name such as Asia/Shanghai",
         "settings.yaml:4: notify: quiet_hours: 'nights' is not a span of the day; write '23:00-07:00'",
-        "settings.yaml:5: notify: escalate_to: no target has the tag 'nobody'",
+        "settings.yaml:6: notify: escalate_to: no target has the tag 'nobody'",
         "settings.yaml:3: notify: unknown key 'languge'; did you mean 'language'?",
     ]
 

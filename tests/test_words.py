@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import string
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from talk import MINUTE, NOW, incident, plan
@@ -15,6 +16,7 @@ from watchdog.model import Hold, Outcome
 from watchdog.notices import Case, Choice, Thing
 from watchdog.outgoing import fit
 from watchdog.rulebook import load
+from watchdog.text import clock
 from watchdog.words import read_words, template
 
 BOOK = load()
@@ -52,6 +54,17 @@ def test_no_chinese_sentence_belongs_to_a_rule_that_is_gone():
 def test_a_phrase_uses_only_fields_that_it_catches(english: str):
     pattern, theirs = next((pattern, text) for pattern, text in ZH.phrases if pattern.pattern == english)
     assert fields(theirs) <= set(pattern.groupindex)
+
+
+def test_times_in_a_sentence_of_the_planner_are_told_where_its_reader_is():
+    at = datetime(2026, 5, 19, 20, 0, tzinfo=UTC)
+    says = f"restart-gateway was carried out at {clock(at)}; pause of 1 hour"
+    assert EN.phrase(says) == says
+    there = read_words("en", ZoneInfo("Asia/Shanghai"))
+    assert there.phrase(says) == "restart-gateway was carried out at 2026-05-20 04:00:00; pause of 1 hour"
+    assert there.phrase(f"run: touch '{clock(at)}'", exact=True) == f"run: touch '{clock(at)}'"
+    assert there.phrase("at 2026-13-40 99:99:99") == "at 2026-13-40 99:99:99"
+    assert there.at(at, at) == "04:00"
 
 
 def test_a_template_gives_its_fields_back():

@@ -33,7 +33,7 @@ def listen(
     sleep: Callable[[float], None] = time.sleep,
 ) -> tuple[tuple[Weighed, ...], tuple[str, ...]]:
     """All answers that changed the record, and lines about everything that did not."""
-    words = read_words(settings.language)
+    words = read_words(settings.language, settings.zone)
     began = clock()
     changed: list[Weighed] = []
     notes: list[str] = []

@@ -289,7 +289,7 @@ def _plan(plan: Plan, at: Setting) -> list[str]:
     if plan.words:
         lines.append(words("line.proposed", title=_titled(plan, words)))
         known = [step for step in plan.words if not step.rstrip().endswith(":")]  # nobody knows how: the hold says why
-        lines += [CODE + exact(line) for step in known for line in words.phrase(step).split("\n")]
+        lines += [CODE + exact(line) for step in known for line in words.phrase(step, exact=True).split("\n")]
     if plan.costs:
         lines.append(words("line.cost", costs=words.phrase(fit(plan.costs))))
     lines += [words("line.warning", warning=words.phrase(fit(text))) for text in plan.warnings]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from datetime import datetime, time, timedelta
+from datetime import datetime, time, timedelta, tzinfo
 
 from watchdog.errors import WatchdogError
 from watchdog.model import SEVERITIES
@@ -85,20 +85,21 @@ class Target:
 
 @dataclass(frozen=True)
 class QuietHours:
-    """From one time of the day to another, local time; only critical messages pass."""
+    """From one time of the day to another, where the reader is; only critical messages pass."""
 
     start: time
     end: time
+    zone: tzinfo | None = None  # None: where the machine is
 
     def ends(self, now: datetime) -> datetime | None:
         """When the quiet hours that now lies in are over; None when it lies in none."""
-        local = now.astimezone()
+        local = now.astimezone(self.zone)
         clock = local.time().replace(tzinfo=None)
         inside = self.start <= clock < self.end if self.start < self.end else clock >= self.start or clock < self.end
         if not inside or self.start == self.end:
             return None
-        # Built from the naive local time, so that the end is right on the night the clocks change.
-        end = datetime.combine(local.date(), self.end)
+        # Built from the time of the day, so that the end is right on the night the clocks change.
+        end = datetime.combine(local.date(), self.end, self.zone)
         return (end if clock < self.end else end + timedelta(days=1)).astimezone(now.tzinfo)
 
 
@@ -147,6 +148,7 @@ class NotifySettings:
     ping_limit: timedelta = timedelta(seconds=5)
     host: str = ""  # how messages call this machine; its own name unless told
     replies: ReplySettings = ReplySettings()
+    zone: tzinfo | None = None  # where the readers are: of quiet hours, the daily word and all times in messages
 
 
 def read_notify(section: Section | None, replies: Section | None = None) -> NotifySettings:
@@ -160,18 +162,20 @@ def read_notify(section: Section | None, replies: Section | None = None) -> Noti
         if any(other.name == target.name for other in targets):
             item.wrong(f"name: '{harmless(target.name, 40)}' is the name of two targets")
         targets.append(target)
+    zone = _zone(section)
     read = NotifySettings(
         targets=tuple(targets) or _from_environment(),
         language=section.choice("language", LANGUAGES, "en"),
         quote_logs=section.flag("quote_logs", False),
         per_hour=section.number("per_hour", 6, 1, 60),
-        quiet=_quiet(section),
+        quiet=_quiet(section, zone),
         daily_summary=_time(section, "daily_summary"),
         escalate_to=section.names("escalate_to", None),
         ping=secret(section, "ping", None),
         ping_limit=section.duration("ping_limit", timedelta(seconds=5)),
         host=section.text("host", ""),
         replies=answers,
+        zone=zone,
     )
     for tag in read.escalate_to:
         if not any(tag in target.tags for target in targets):
@@ -291,15 +295,25 @@ def _channel(kind: str, section: Section) -> Channel:
     return channel
 
 
-def _quiet(section: Section) -> QuietHours | None:
+def _quiet(section: Section, zone: tzinfo | None) -> QuietHours | None:
     text = section.text("quiet_hours", "")
     if not text:
         return None
     start, _, end = text.partition("-")
     try:
-        return QuietHours(_clock(start), _clock(end))
+        return QuietHours(_clock(start), _clock(end), zone)
     except ValueError:
         section.wrong_at("quiet_hours", f"'{harmless(text, 40)}' is not a span of the day; write '23:00-07:00'")
+        return None
+
+
+def _zone(section: Section) -> tzinfo | None:
+    from watchdog.settings import zone_of
+
+    try:
+        return zone_of(section.text("timezone", "local"))
+    except ValueError as error:
+        section.wrong_at("timezone", str(error))
         return None
 
 

@@ -88,7 +88,7 @@ def _tell(
     says = {rule.id: rule.say for rule in rules} | {"target": TARGET_SAYS}
     titles = {rule.title: rule.id for rule in rules}
     advices = {fit(rule.advice, 600): rule.id for rule in rules if rule.advice}
-    words = read_words(settings.language)
+    words = read_words(settings.language, settings.zone)
     at = Setting(now, settings.host or host_name(), words, settings.quote_logs, settings.per_hour, says, titles, advices)
     approval.expire(store, now)
     done, notes = close_questions(store, report.outcomes, settings, at)
@@ -274,11 +274,11 @@ def _daily_due(store: Store, settings: NotifySettings, now: datetime) -> bool:
         return False
     from watchdog.store import messages
 
-    local = now.astimezone()
+    local = now.astimezone(settings.zone)
     if local.time().replace(tzinfo=None) < settings.daily_summary:
         return False
     last = messages.last_notice(store, "daily")
-    return last is None or last.astimezone().date() < local.date()
+    return last is None or last.astimezone(settings.zone).date() < local.date()
 
 
 def host_name() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from watchdog.text import spell
 from watchdog.values import dataclass
 
 FOLDER = Path(__file__).with_name("messages")
+_CLOCK = re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\b")
 _SPELLED = re.compile(r"(\d+) (day|hour|minute|second)s?\b")
 
 
@@ -25,6 +26,7 @@ class Words:
     rules: Mapping[str, Mapping[str, str]]  # rule id -> title, say, advice; empty for English, which the rules speak
     recipes: Mapping[str, str]  # recipe id -> title
     phrases: tuple[tuple[re.Pattern[str], str], ...] = ()  # English sentences of other modules -> this language
+    zone: tzinfo | None = None  # where the reader is; None: where the machine is
 
     def __call__(self, key: str, /, **fields: object) -> str:
         return self.texts[key].format(**fields)
@@ -44,8 +46,8 @@ class Words:
         return said.replace(" ago", self.texts["unit.ago"]).replace("just now", self.texts["unit.now"])
 
     def at(self, at: datetime, now: datetime) -> str:
-        """Local time of the day; with the date when it is not today."""
-        there, here = at.astimezone(), now.astimezone()
+        """The reader's time of the day; with the date when it is not today."""
+        there, here = at.astimezone(self.zone), now.astimezone(self.zone)
         return there.strftime("%H:%M" if there.date() == here.date() else self.texts["date"])
 
     def title(self, rule: str, title: str) -> str:
@@ -73,17 +75,26 @@ class Words:
         except (KeyError, IndexError, ValueError):
             return says  # the rule was changed by its owner: their words, in their language
 
-    def phrase(self, text: str) -> str:
-        """A sentence of the planner or of a step in this language, as far as it is known."""
+    def phrase(self, text: str, exact: bool = False) -> str:
+        """A sentence of the planner or of a step in this language, as far as it is known; exact: it holds a command."""
+        if self.zone is not None and not exact:
+            text = _CLOCK.sub(self._there, text)
         for pattern, theirs in self.phrases:
             if found := pattern.fullmatch(text):
                 return theirs.format(**{name: self._part(name, value) for name, value in found.groupdict().items()})
         return self.numbers(text)
 
+    def _there(self, found: re.Match[str]) -> str:
+        """A moment as text.clock tells it, in the machine's zone, told in the reader's."""
+        try:
+            return datetime.fromisoformat(found[0]).astimezone(self.zone).strftime("%Y-%m-%d %H:%M:%S")
+        except (ValueError, OverflowError):
+            return found[0]
+
     def _part(self, name: str, value: str) -> str:
         if name in ("command", "path", "missing"):
             return value  # letter for letter
-        return self.phrase(value) if name in ("why", "via", "name") else self.numbers(value)
+        return self.phrase(value, exact=True) if name in ("why", "via", "name") else self.numbers(value)
 
 
 @cache
@@ -104,7 +115,7 @@ def template(text: str) -> re.Pattern[str]:
 
 
 @cache
-def read_words(language: str) -> Words:
+def read_words(language: str, zone: tzinfo | None = None) -> Words:
     """The words of one language; the English ones carry every key that exists."""
     import yaml
 
@@ -112,7 +123,7 @@ def read_words(language: str) -> Words:
     rules = raw.pop("rules", None) or {}
     phrases = tuple((template(english), theirs) for english, theirs in (raw.pop("phrases", None) or {}).items())
     recipes = raw.pop("recipes", None) or {}
-    return Words(language, dict(_flat(raw)), rules, recipes, phrases)
+    return Words(language, dict(_flat(raw)), rules, recipes, phrases, zone)
 
 
 def _flat(tree: Mapping[str, Any], above: str = "") -> list[tuple[str, str]]:

@@ -90,7 +90,7 @@ def run_notify(args: argparse.Namespace) -> int:
         return CONFIG
     if not args.test:
         return _show(args, targets, channels)
-    at = Setting(ctx.now, settings.host or host_name(), read_words(settings.language))
+    at = Setting(ctx.now, settings.host or host_name(), read_words(settings.language, settings.zone))
     sent = notify.send({target: [notify.letter(0, test_message(at))] for target in targets})
     order = [target.name for target in targets]
     lines = [
@@ -236,7 +236,7 @@ def _try_channels(ctx: Context) -> list[tuple[str, str]]:
     from watchdog.words import read_words
 
     settings = ctx.settings.notify
-    words = read_words(settings.language)
+    words = read_words(settings.language, settings.zone)
     text = f"{words('prefix')}{words('title.test')}\n{words('line.test', host=settings.host or host_name())}"
     found: list[tuple[str, str]] = []
     for channel in settings.replies.channels:
