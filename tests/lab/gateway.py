@@ -97,6 +97,9 @@ class Gateway:
     def wait_until_running(self, starts: int = 1, within: float = 60) -> None:
         until(lambda: self.starts() >= starts, f"start {starts} of the gateway", within=within, explain=self.explain)
 
+    def is_down(self) -> bool:
+        return self.machine.show(UNIT, "ActiveState")["ActiveState"] in ("failed", "inactive")
+
     @property
     def pid(self) -> int:
         """As seen on the machine."""

@@ -77,18 +77,20 @@ class Machine:
         else:
             until(lambda: b"init.py" in Path(f"/proc/{self.pid}/cmdline").read_bytes(), "the bare init is up")
 
-    def kill(self) -> None:
-        """As if the power went: PID 1 goes and takes all its processes along."""
+    def kill(self, *frozen: subprocess.Popen) -> None:
+        """As if the power went: PID 1 goes and takes all its processes along; a frozen one's parent outside must not keep its remains."""
         if self.pid and self.outer and self.outer.poll() is None:
             os.kill(self.pid, signal.SIGKILL)
+        for process in frozen:
+            os.killpg(process.pid, signal.SIGKILL)
         if self.outer:
             self.outer.wait(20)
         self.pid = 0
         if self.cgroup.exists():
             until(self._cgroup_gone, "the machine's cgroup is empty", within=20)
 
-    def reboot(self) -> None:
-        self.kill()
+    def reboot(self, *frozen: subprocess.Popen) -> None:
+        self.kill(*frozen)
         self.boot()
 
     def _cgroup_gone(self) -> bool:

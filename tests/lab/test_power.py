@@ -1,24 +1,154 @@
-"""The watchdog is killed in the middle, or the whole machine goes: the next check tells the truth."""
+"""The watchdog is killed in the middle of each step of each recipe, or the whole machine goes: the next check tells the truth.
+
+A breakpoint (tests/lab/breakpoint) freezes the installed watchdog inside a step; there it gets its SIGKILL, or the machine does.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
+import shutil
 import signal
 import sqlite3
-import subprocess
+from pathlib import Path
 
 import pytest
 
 from . import person
 from .gateway import UNIT
-from .test_operators_story import STATE, TLS_RECORD, rows
+from .test_operators_story import BOARD, KANBAN, STATE, TLS_RECORD, old_board, rows
+from .waiting import until
+
+COMMAND_RUNS = "watchdog.running._exit_code"            # systemctl was started and works
+GATEWAY = "watchdog.actions.gateway.run"
+HEAL = "watchdog.actions.heal_database.run"
+SWAP = "watchdog.sqlite.swap.finish watchdog.sqlite.holders.why_not_free"     # everything is checked, the rename comes next
+VERIFY = "watchdog.verify.verify watchdog.verify.not_yet"
+ENDS = pytest.mark.parametrize(("version", "end"), [("0.13.0", "kill"), ("0.19.0", "reboot")])
+CROSSED = pytest.mark.parametrize(("version", "end"), [("0.13.0", "reboot"), ("0.19.0", "kill")])
 
 
-# seconds into the approved repair: before, in and after its steps, whatever the machine's speed
-@pytest.mark.parametrize(("end", "after"), [("kill", 1.0), ("kill", 2.5), ("reboot", 1.5), ("reboot", 4.0)])
-def test_a_repair_cut_short_loses_nothing_and_is_told(lab, end, after):
+def cut(it, end: str, at: str, *words: str) -> None:
+    """Let the watchdog run into the breakpoint, and end it (or all of the machine) there."""
+    reached = it.machine.folder / "reached"
+    reached.unlink(missing_ok=True)
+    acting = it.watchdog.start(*words, stop_at=at, stopped=reached)
+    until(lambda: reached.exists() or acting.poll() is not None, f"the watchdog comes to {at}", within=90)
+    assert reached.exists(), acting.communicate()
+    if end == "reboot":
+        it.machine.reboot(acting)       # the unit is enabled: the gateway starts with the machine
+    else:
+        os.killpg(acting.pid, signal.SIGKILL)
+    acting.communicate(timeout=30)
+
+
+def told_truly(it, place: str) -> None:
+    """The next check says where it was cut off and whether the gateway runs; a second one repeats nothing."""
+    active = it.machine.show(UNIT, "ActiveState")["ActiveState"] == "active"
+    says = "the gateway runs" if active else "THE GATEWAY IS NOT RUNNING"
+    done = it.watchdog("check")
+    assert f"cut off {place}" in done.text and says in done.text, done.text
+    message = next(text for text in reversed(person.messages(it)) if "cut off" in text)
+    assert place in message and says in message, message
+    broken = not healthy(it.gateway.home / "state.db")
+    report = it.watchdog.json("check")
+    assert ("database-broken" in person.open_rules(report)) == broken, report
+    assert report["outcomes"] == [], "nothing is done again by itself"
+    audit = it.watchdog("audit").text
+    assert len(re.findall(r"Z  begun plan", audit)) == 1, audit
+
+
+def resumed(it, within: float = 240) -> str:
+    done = it.watchdog("resume", "1", within=within)
+    assert done.returncode == 0, done.text
+    return done.text
+
+
+def healthy(file: Path) -> bool:
+    try:
+        db = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
+        try:
+            return db.execute("PRAGMA quick_check").fetchall() == [("ok",)]
+        finally:
+            db.close()
+    except sqlite3.Error:
+        return False
+
+
+def kept(it, question: str) -> bool:
+    """Whether the gateway wrote the question into its database."""
+    db = sqlite3.connect(f"file:{it.gateway.home / 'state.db'}?mode=ro", uri=True)
+    try:
+        return any(question in str(text) for (text,) in db.execute("SELECT content FROM messages WHERE role = 'user'"))
+    finally:
+        db.close()
+
+
+def columns_of(file: Path, table: str) -> set[str]:
+    db = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
+    try:
+        return {row[1] for row in db.execute(f"PRAGMA table_info({table})")}
+    finally:
+        db.close()
+
+
+def has_all(file: Path, columns: dict[str, str], before: dict[str, set]) -> bool:
+    try:
+        now = rows(file, columns)
+    except sqlite3.Error:
+        return False
+    return all(was <= now[table] for table, was in before.items())
+
+
+def break_state(it) -> dict[str, set]:
+    """A TLS record over the header while the gateway is down; the rows that were there."""
+    it.machine.systemctl("stop", UNIT)
+    state = it.gateway.home / "state.db"
+    before = rows(state, STATE)
+    damage(state)
+    it.machine.systemctl("start", UNIT)
+    it.gateway.wait_until_running(it.gateway.starts() + 1)
+    return before
+
+
+def damage(state: Path) -> None:
+    with state.open("r+b") as file:
+        file.seek(5)
+        file.write(TLS_RECORD)
+
+
+@ENDS
+def test_a_repair_cut_off_in_each_of_its_steps_is_told_and_goes_on_when_a_person_says_so(lab, version, end):
+    it = lab(version, settings=person.SETTINGS)
+    it.gateway.start()
+    for number in range(2):
+        it.gateway.answers(f"Question {number}")
+    before = break_state(it)
+    question = person.asked(it, "database-broken")
+    words: tuple[str, ...] = ("approve", question.code)
+    for at, place in (
+        (f"{GATEWAY} {COMMAND_RUNS}", "in the middle of step 1 of 3"),
+        (f"{HEAL} {SWAP}", "in the middle of step 2 of 3"),
+        (f"{HEAL} {GATEWAY} {COMMAND_RUNS}", "in the middle of step 3 of 3"),
+    ):
+        starts = it.gateway.starts()
+        cut(it, end, at, *words)
+        if end == "reboot" or "step 3" in place:        # systemd goes on with what it was told
+            it.gateway.wait_until_running(starts + 1)
+        else:
+            until(lambda: it.gateway.is_down(), "systemd has stopped it")
+        told_truly(it, place)
+        words = ("resume", "1")
+    resumed(it)
+    assert has_all(it.gateway.home / "state.db", STATE, before)
+    it.gateway.answers("are you back?")
+    assert kept(it, "are you back?"), "the gateway works with the healed file"
+    person.hears_the_end(it, "healed")
+    person.is_quiet(it)
+
+
+def test_killed_at_every_point_of_healing_no_row_is_lost_and_a_second_run_ends_well(lab):
+    """At rest, so that one database of a real gateway serves many deaths."""
     it = lab("0.19.0", settings=person.SETTINGS)
     it.gateway.start()
     for number in range(2):
@@ -26,55 +156,113 @@ def test_a_repair_cut_short_loses_nothing_and_is_told(lab, end, after):
     it.machine.systemctl("stop", UNIT)
     state = it.gateway.home / "state.db"
     before = rows(state, STATE)
-    with state.open("r+b") as file:
-        file.seek(5)
-        file.write(TLS_RECORD)
+    damage(state)
+    whole = it.machine.folder / "whole"
+    shutil.copytree(it.gateway.home, whole, ignore=shutil.ignore_patterns("*.sock"))
+    for point in ("swap.save", "swap.save watchdog.sqlite.backup.fsync", "swap.write_manifest", "swap.write_manifest watchdog.sqlite.swap.write_manifest",
+                  "swap.put_in_place", "swap.put_in_place watchdog.sqlite.backup.give", "swap.finish watchdog.sqlite.holders.why_not_free"):
+        cut(it, "kill", f"watchdog.sqlite.heal.heal watchdog.sqlite.{point}", "db", "heal", "--yes", str(state))
+        report = it.watchdog.json("check", "--dry-run")
+        assert "database-broken" in person.open_rules(report), f"{point}: {report}"
+        done = it.watchdog("db", "heal", "--yes", str(state))
+        assert done.returncode == 0 and healthy(state) and has_all(state, STATE, before), f"{point}: {done.text}"
+        assert not person.open_rules(it.watchdog.json("check", "--dry-run")), point
+        for file in state.parent.glob("*state.db*"):
+            shutil.rmtree(file) if file.is_dir() else file.unlink()
+        for file in whole.glob("*state.db*"):
+            shutil.copy2(file, state.parent / file.name)
+    it.watchdog("db", "heal", "--yes", str(state))
     it.machine.systemctl("start", UNIT)
-    it.gateway.wait_until_running(starts=2)
-    question = person.asked(it, "database-broken")
-    acting = it.watchdog.start("approve", question.code)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        acting.wait(after)
+    it.gateway.answers("are you back?")
+    assert has_all(state, STATE, before)
+
+
+@ENDS
+def test_adding_columns_cut_off_before_the_commit_leaves_the_board_whole(lab, version, end):
+    it = lab(version, settings=person.SETTINGS, config=KANBAN)
+    it.gateway.install(extra=f"[Service]\nEnvironment=PYTHONPATH={it.machine.folder}/order\n")
+    column = old_board(it, version)
+    board = it.gateway.home / "kanban.db"
+    it.gateway.start()
+    it.gateway.wait_for(f"no such column: {column}", times=2)
+    before = rows(board, BOARD)
+    question = person.asked(it, "missing-column")
+    assert "back up kanban.db, then add" in question.text
+    cut(it, end, "watchdog.actions.add_column.run watchdog.sqlite.migrate._fits", "approve", question.code)
     if end == "reboot":
-        it.machine.reboot()     # the unit is enabled, so the gateway starts with the machine
+        it.gateway.wait_until_running(starts=2)
+    told_truly(it, "in the middle of step 1 of 1")
+    assert healthy(board) and column not in columns_of(board, "tasks"), "all of it or nothing"
+    cut(it, "kill", f"watchdog.actions.add_column.run {VERIFY}", "resume", "1")
+    told_truly(it, "after step 1 of 1")
+    resumed(it)
+    assert has_all(board, BOARD, before) and column in columns_of(board, "tasks")
+    it.gateway.answers("are you back?")
+    person.hears_the_end(it, "healed")
+    person.is_quiet(it)
+
+
+@CROSSED
+def test_a_restart_cut_off_in_the_middle_is_told_and_left_to_a_person(lab, version, end):
+    it = lab(version, settings=person.SETTINGS)
+    it.gateway.start()
+    it.gateway.answers("hello")
+    it.world.do("llm", "behave", match="never answer", do="hang")
+    it.gateway.tell("please never answer")
+    question = person.asked(it, "session-stuck")
+    it.world.do("llm", "calm")
+    cut(it, end, f"{GATEWAY} {COMMAND_RUNS}", "approve", question.code)
+    it.gateway.wait_until_running(starts=2)
+    told_truly(it, "in the middle of step 1 of 1")
+    if end == "reboot":         # booting has done it; a person sees that and leaves it
+        assert it.watchdog("abandon", "1").returncode == 0
+    else:
+        cut(it, end, f"{GATEWAY} {VERIFY}", "resume", "1")
         it.gateway.wait_until_running(starts=3)
-    elif acting.poll() is None:
-        os.killpg(acting.pid, signal.SIGKILL)
-    out, err = acting.communicate(timeout=30)
-
-    audit = it.watchdog("audit").text
-    done = it.watchdog("check")         # a plan that was approved but not begun may well be carried out now
-    broken, running = not healthy(state), it.machine.show(UNIT, "ActiveState")["ActiveState"] == "active"
-    if broken or not running:
-        assert done.returncode == 1, f"broken={broken} running={running} and the check says all is well\n{done.text}"
-    if "begun" in audit and acting.returncode != 0:
-        assert "cut off" in done.text and "cut off" in person.messages(it)[-1], done.text + out + err
-        again = it.watchdog("check")
-        assert len(re.findall("begun", it.watchdog("audit").text)) == 1, f"never done again by itself\n{again.text}"
-    # whatever the moment: every row is in the database in place, or in the files kept beside it
-    kept = [file for file in it.gateway.home.parent.rglob("*") if file.is_file() and "state.db" in file.name]
-    assert any(has_rows(file, before) for file in kept) or broken, [str(file) for file in kept]
-    if broken:
-        assert repairable(state), "the broken file itself is still there, to be healed later"
+        told_truly(it, "after step 1 of 1")
+        resumed(it)
+        assert it.gateway.starts() == 3, "only what was left of it: the verification"
+        person.hears_the_end(it, "healed")
+    it.gateway.answers("are you back?")
+    person.is_quiet(it)
 
 
-def healthy(file) -> bool:
-    try:
-        db = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
-        return db.execute("PRAGMA quick_check").fetchall() == [("ok",)]
-    except sqlite3.Error:
-        return False
+@ENDS
+def test_a_start_cut_off_in_the_middle_is_told_and_not_done_twice(lab, version, end):
+    it = lab(version, settings=person.SETTINGS)
+    hold = it.machine.folder / "hold"
+    it.gateway.install(extra=f"[Service]\nRestart=no\nExecStartPre=/bin/sh -c 'while [ -e {hold} ]; do sleep 0.1; done'\n")
+    it.gateway.start()
+    it.gateway.answers("hello")
+    it.gateway.kill()
+    until(it.gateway.is_down, "systemd saw it die")
+    question = person.asked(it, "gateway-down")
+    hold.touch()                                # it does not come up before it may
+    cut(it, end, f"{GATEWAY} {COMMAND_RUNS}", "approve", question.code)
+    told_truly(it, "in the middle of step 1 of 1")      # and that the gateway is not running
+    hold.unlink()
+    it.gateway.wait_until_running(starts=2)
+    resumed(it)                                 # finds it running: nothing is started twice
+    assert it.gateway.starts() == 2
+    it.gateway.answers("are you back?")
+    person.hears_the_end(it, "healed")
+    person.is_quiet(it)
 
 
-def has_rows(file, before) -> bool:
-    try:
-        now = rows(file, STATE)
-    except sqlite3.Error:
-        return False
-    return all(was <= now[table] for table, was in before.items())
-
-
-def repairable(file) -> bool:
-    return file.exists() and file.read_bytes()[:5] == b"SQLit"
-
-
+@CROSSED
+def test_stopping_a_crash_loop_cut_off_in_the_middle_is_told_and_ends_stopped(lab, version, end):
+    it = lab(version, settings=person.SETTINGS)
+    ill = it.machine.folder / "ill"
+    it.gateway.install(extra=f"[Service]\nExecStartPre=/bin/sh -c '[ ! -e {ill} ]'\n")
+    it.gateway.start()
+    ill.touch()
+    it.gateway.kill()
+    until(lambda: int(it.machine.show(UNIT, "NRestarts")["NRestarts"]) >= 4, "four restarts by systemd", within=60)
+    question = person.asked(it, "crash-loop")
+    assert "systemctl stop hermes-gateway.service" in question.text
+    cut(it, end, f"{GATEWAY} {COMMAND_RUNS}", "approve", question.code)
+    told_truly(it, "in the middle of step 1 of 1")
+    resumed(it)
+    assert it.gateway.is_down()
+    person.hears_the_end(it)
+    person.is_quiet(it)

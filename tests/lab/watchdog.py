@@ -13,6 +13,7 @@ from .machine import Done
 from .parts import COMMAND
 from .waiting import until
 
+HERE = Path(__file__).parent
 FASTER = 45             # a limit of 15 minutes becomes 20 seconds
 _LIMIT = re.compile(r"\b(longer_than|settles_after): (\d+)([smh])\b")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
@@ -49,7 +50,9 @@ class Watchdog:
     def __call__(self, *words: str, within: float = 240, env: dict[str, str] | None = None) -> Done:
         return self.machine.run([COMMAND, *words], env, within=within)
 
-    def start(self, *words: str, env: dict[str, str] | None = None) -> subprocess.Popen:
+    def start(self, *words: str, stop_at: str = "", stopped: Path | None = None) -> subprocess.Popen:
+        """Not waited for; with `stop_at` it freezes there and makes the file `stopped`."""
+        env = {"PYTHONPATH": str(HERE / "breakpoint"), "LAB_STOP_AT": stop_at, "LAB_STOPPED": str(stopped)} if stop_at else {}
         return self.machine.start([COMMAND, *words], env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def json(self, *words: str, within: float = 240) -> dict:

@@ -2,7 +2,8 @@
 
 Scripts for the WebSocket: `normal`; `stale-loop` (the sessions of now are dead: every resume of
 one is accepted and cut at once, a new session works);
-`close-4009` (one close with 4009, then normal); `dropped` (the socket is cut and the endpoint is gone).
+`close-4009` (one close with 4009, then normal); `dropped` (the socket is cut and the endpoint is gone);
+`close:CODE:once` and `close:CODE:always` (closed with this code, the second also each time it is ready again).
 """
 
 from __future__ import annotations
@@ -47,6 +48,10 @@ class Qq:
                 await socket.close(code=4009, message=b"Session timed out")
             elif script in ("stale-loop", "dropped"):
                 cut(socket)
+            elif script.startswith("close:"):
+                await socket.close(code=int(script.split(":")[1]), message=b"lab")
+        if script.endswith(":once"):
+            self.script = "normal"
 
     async def say(self, text: str, user: str = "QQUSER1") -> None:
         for socket in self.sockets:
@@ -101,12 +106,19 @@ class Qq:
                 await self.dispatch(socket, "READY", {
                     "version": 1, "session_id": self.sessions[-1],
                     "user": {"id": "1", "username": "lab", "bot": True}, "shard": [0, 0]})
+                await self.close_again(socket)
             case 6:
                 self.counts["resume"] += 1
                 await self.dispatch(socket, "RESUMED", {})
+                await self.close_again(socket)
                 if said.get("d", {}).get("session_id") in self.stale:
                     await asyncio.sleep(0.1)        # the client reads RESUMED before the line goes dead
                     cut(socket)
+
+    async def close_again(self, socket: web.WebSocketResponse) -> None:
+        if self.script.startswith("close:"):
+            await asyncio.sleep(0.1)        # the client reads what came before it
+            await socket.close(code=int(self.script.split(":")[1]), message=b"lab")
 
 
 def cut(socket: web.WebSocketResponse) -> None:
