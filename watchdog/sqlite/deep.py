@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sqlite3
 import sys
-import tempfile
-import threading
 
 from watchdog.sqlite import checks
 from watchdog.sqlite.grade import Deep
@@ -28,7 +25,7 @@ def examine(path: str, timeout: float = 3600, fts_up_to: int = FTS_UP_TO) -> Dee
         # Root that works as someone else for a while: the child begins as root, who may read this program, and becomes them.
         them = [os.geteuid(), os.getegid()] if os.getuid() == 0 != os.geteuid() else None
         # Without site: the child needs the standard library and this package alone, and a check is measured by its start.
-        done = subprocess.run([sys.executable, "-S", "-m", "watchdog.sqlite.deep"], env=environment, text=True, cwd="/",
+        done = subprocess.run([sys.executable, "-S", "-c", "from watchdog.sqlite.deep import main; main()"], env=environment, text=True, cwd="/",
                               input=json.dumps({"path": os.path.abspath(path), "fts_up_to": fts_up_to, "as": them}),
                               capture_output=True, timeout=timeout, user=0 if them else None, group=0 if them else None)
         answer = json.loads(done.stdout)
@@ -69,15 +66,12 @@ def _inspect(path: str, where: str, mode: str, fts_up_to: int) -> Deep:
             if checks.is_damage(error, folder):
                 return Deep(broken=f"SQLite cannot open it: {error}", sqlite=version)
             raise
-        beside = _Beside(where, mode, folder)
-        beside.start()
+        has_fts = bool(checks.fills(checks.schema(db)))
         rows = checks.integrity(db)
-        beside.join()
+        fts, counted, orphans = _count(db, folder)
     finally:
         db.close()
-    if beside.error is not None:
-        raise beside.error
-    fts, says = list(beside.fts), []
+    says = []
     doubts: list[tuple[str, int, str]] = []
     size = os.path.getsize(path)
     if not rows and size <= fts_up_to:
@@ -86,7 +80,7 @@ def _inspect(path: str, where: str, mode: str, fts_up_to: int) -> Deep:
             doubts = checks.doubts(reader)
         finally:
             reader.close()
-    if rows or not beside.has_fts:
+    if rows or not has_fts:
         pass
     elif size > fts_up_to:
         says.append(f"the content of the full-text indexes was not checked ({size >> 20} MB); db backup checks it")
@@ -95,38 +89,31 @@ def _inspect(path: str, where: str, mode: str, fts_up_to: int) -> Deep:
         fts += found if found is not None else []
         if found is None:
             says.append("no room for a copy: the content of the full-text indexes was not checked")
-    return Deep(integrity=rows, orphans=beside.orphans, fts=tuple(fts), rows=beside.rows, says=tuple(says),
+    return Deep(integrity=rows, orphans=orphans, fts=tuple(fts), rows=counted, says=tuple(says),
                 doubts=tuple(f"{table} {rowid}: {why}" for table, rowid, why in doubts), sqlite=version)
 
 
-class _Beside(threading.Thread):
-    """Foreign keys and counts while integrity_check runs: SQLite works without Python's lock."""
-
-    def __init__(self, where: str, mode: str, folder: str):
-        super().__init__(daemon=True)
-        self.where, self.mode, self.folder = where, mode, folder
-        self.orphans, self.has_fts = 0, False
-        self.fts: list[str] = []
-        self.rows: dict[str, int] = {}
-        self.error: sqlite3.Error | None = None
-
-    def run(self) -> None:
-        db = connect(self.where, self.mode)
-        try:
-            db.execute("BEGIN")         # one snapshot: a row between two counts is no fault
-            self.has_fts = bool(checks.fills(checks.schema(db)))
-            self.fts = list(checks.fts_counts(db))
-            self.rows = checks.counts(db)
-            self.orphans = checks.orphans(db)
-        except sqlite3.Error as error:
-            if not checks.is_damage(error, self.folder):    # damage is integrity_check's to tell
-                self.error = error
-        finally:
-            db.close()
+def _count(db: sqlite3.Connection, folder: str) -> tuple[list[str], dict[str, int], int]:
+    """Full-text indexes that lost rows, rows per table, orphans: by indexes, next to nothing beside integrity_check."""
+    fts: list[str] = []
+    rows: dict[str, int] = {}
+    orphans = 0
+    try:
+        db.execute("BEGIN")         # one snapshot: a row between two counts is no fault
+        fts = list(checks.fts_counts(db))
+        rows = checks.counts(db)
+        orphans = checks.orphans(db)
+    except sqlite3.Error as error:
+        if not checks.is_damage(error, folder):     # damage is integrity_check's to tell
+            raise
+    return fts, rows, orphans
 
 
 def fts_on_copy(where: str, mode: str) -> list[str] | None:
     """Faults in the content of full-text indexes, found on a private copy; None when there is no room for one."""
+    import shutil
+    import tempfile
+
     folder = tempfile.mkdtemp(prefix="hermes-watchdog-")
     try:
         if checks.free_space(folder) < 2 * os.path.getsize(where) + (64 << 20):
@@ -182,6 +169,3 @@ def main() -> None:
         answer = Deep(unknown=f"cannot read it: {error.strerror}")
     json.dump(vars(answer), sys.stdout)
 
-
-if __name__ == "__main__":
-    main()

@@ -9,12 +9,14 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from pathlib import Path
 
 from watchdog.errors import WatchdogError
 from watchdog.hands import hands, owner_of
 from watchdog.sqlite.making import make
-from watchdog.values import dataclass
+from watchdog.values import TYPE_CHECKING, dataclass
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NAMES = {"state": "state.db", "kanban": "kanban.db", "response_store": "response_store.db"}
 CORE = {"state": ("sessions", "messages"), "kanban": ("tasks", "task_events"),
@@ -106,7 +108,8 @@ def shadows(things: Iterable[tuple[str, str]]) -> frozenset[str]:
 @lru_cache(maxsize=1)
 def releases() -> tuple[Reference, ...]:
     """Every release in the table that ships with us, oldest first."""
-    known = json.loads((Path(__file__).parent / "schemas.json").read_text("utf-8"))
+    with open(os.path.join(os.path.dirname(__file__), "schemas.json"), encoding="utf-8") as file:
+        known = json.load(file)
     things = []
     for thing in known["things"]:
         if columns := thing.pop("columns", None):
@@ -251,6 +254,8 @@ def _answer(python: str, timeout: float, whose: tuple[int, int] | None) -> Mappi
 
 def _memory(python: str) -> Path:
     """Where the answer of this Python is kept: asking takes a second, a quick look milliseconds."""
+    from pathlib import Path
+
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(cache, "hermes-watchdog", f"schema-{zlib.crc32(os.fsencode(python)):08x}.json")
 
@@ -272,7 +277,7 @@ def pythons(home: Path | None) -> Iterator[str]:
     if home is not None:
         try:
             pid = int(json.loads(_small(home / "gateway.pid"))["pid"])
-            command = _small(Path(f"/proc/{pid}/cmdline")).split(b"\0")
+            command = _small(f"/proc/{pid}/cmdline").split(b"\0")
             if b"gateway" in command:
                 yield os.fsdecode(command[0])
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -291,7 +296,7 @@ def pythons(home: Path | None) -> Iterator[str]:
             yield os.path.join(os.path.dirname(os.path.realpath(command_line)), "python")
 
 
-def _small(path: Path) -> bytes:
+def _small(path: str | os.PathLike[str]) -> bytes:
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         return file.read(200_000)
 
