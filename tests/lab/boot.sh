@@ -14,6 +14,16 @@ if [ -d /var/spool/cron ]; then
     mkdir -m 1730 /var/spool/cron/crontabs
     chgrp crontab /var/spool/cron/crontabs
 fi
+if [ -s "$folder/shown" ]; then         # what lies in root's home and another user needs
+    mkdir /run/shown && cp "$folder/shown" /run/shown/list && number=0
+    while read -r path; do
+        number=$((number + 1)) && mkdir /run/shown/$number && mount --rbind "$path" /run/shown/$number
+    done < /run/shown/list
+    mount -t tmpfs -o mode=755 tmpfs /root && number=0
+    while read -r path; do
+        number=$((number + 1)) && mkdir -p "$path" && mount --move /run/shown/$number "$path"
+    done < /run/shown/list
+fi
 mount -t tmpfs tmpfs /sys/fs/cgroup
 mount -t cgroup2 cgroup2 /sys/fs/cgroup # rooted at our own cgroup, so machines never see one another's units
 cat /proc/sys/kernel/random/uuid > /run/boot-id

@@ -58,11 +58,11 @@ def lab(real_parts: None, request: pytest.FixtureRequest) -> Iterator[Callable[.
     machines: list[Machine] = []
     gateways: list[Gateway] = []
 
-    def make(version: str, platforms: tuple[str, ...] = ("telegram",), systemd: bool = True, settings: str = "",
-             rules: dict[str, str] | None = None, **how) -> SimpleNamespace:
+    def make(version: str, platforms: tuple[str, ...] = ("telegram",), systemd: bool = True, user: bool = False,
+             settings: str = "", rules: dict[str, str] | None = None, **how) -> SimpleNamespace:
         world = World()
         worlds.append(world)
-        machine = Machine(world, systemd)
+        machine = Machine(world, systemd, user)
         machines.append(machine)
         machine.boot()
         gateway = Gateway(machine, version, platforms, **how)

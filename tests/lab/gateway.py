@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 from . import parts
-from .machine import Machine
+from .machine import ANN, RUNTIME, Done, Machine
 from .waiting import until
 
 UNIT = "hermes-gateway.service"
@@ -39,6 +39,9 @@ class Gateway:
         if "qqbot" in platforms:
             settings |= {"QQ_APP_ID": "102000001", "QQ_CLIENT_SECRET": "lab-secret", "QQ_ALLOW_ALL_USERS": "true"}
         (self.home / ".env").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        if machine.user:
+            for place in (self.home, *self.home.iterdir()):
+                os.chown(place, ANN, ANN)
 
     @property
     def python(self) -> Path:
@@ -50,30 +53,44 @@ class Gateway:
 
     # its supervisor
 
+    def systemctl(self, *words: str, **more) -> Done:
+        """Of the manager that its unit belongs to."""
+        return (self.machine.systemctl_of_the_user if self.machine.user else self.machine.systemctl)(*words, **more)
+
     def install(self, extra: str = "") -> None:
         """The unit as Hermes' own installer writes it, enabled; a drop-in shortens its times, another holds what a
         scenario wants."""
-        unit = self.machine.units / UNIT
-        unit.write_text(self._unit_text())
-        self.machine.systemctl("daemon-reload")
-        self.machine.systemctl("enable", UNIT)
-        drop_in = self.machine.units / f"{UNIT}.d/lab.conf"
+        if self.machine.user:
+            self._installer()
+        else:
+            (self.machine.units / UNIT).write_text(self._unit_text())
+        self.systemctl("daemon-reload")
+        self.systemctl("enable", UNIT)
+        drop_in = self.units / f"{UNIT}.d/lab.conf"
         drop_in.parent.mkdir(exist_ok=True)
         drop_in.write_text(f"[Service]\nRestartSec={self.restart_after}\n" + (
             f"TimeoutStopSec={self.stop_timeout}\n" if self.stop_timeout else ""))
         drop_in.with_name("scenario.conf").write_text(extra)
-        self.machine.systemctl("daemon-reload")
+        self.systemctl("daemon-reload")
+
+    @property
+    def units(self) -> Path:
+        return self.machine.user_home / ".config/systemd/user" if self.machine.user else self.machine.units
+
+    def _installer(self, *scope: str) -> None:
+        later = [] if self.version == "0.13.0" else ["--no-start-now", "--start-on-login"]
+        bus = {"XDG_RUNTIME_DIR": RUNTIME, "DBUS_SESSION_BUS_ADDRESS": f"unix:path={RUNTIME}/bus"} if self.machine.user else {}
+        self.machine.run([self.python, "-m", "hermes_cli.main", "gateway", "install", *scope, "--force", *later], bus, check=True)
+        text = (self.units / UNIT).read_text()
+        assert f"HERMES_HOME={self.home}" in text and f"hermes-{self.version}/" in text, text
 
     def _unit_text(self) -> str:
         """Written once per version by the real installer on a real machine; only the home differs afterwards."""
         kept = parts.venv(f"hermes-{self.version}") / "hermes-gateway.service"
         home = str(self.machine.user_home)
         if not kept.exists():
-            later = [] if self.version == "0.13.0" else ["--no-start-now", "--start-on-login"]
-            self.machine.run([self.python, "-m", "hermes_cli.main", "gateway", "install", "--system", "--run-as-user",
-                              "root", "--force", *later], check=True)
+            self._installer("--system", "--run-as-user", "root")
             text = (self.machine.units / UNIT).read_text()
-            assert f"HERMES_HOME={self.home}" in text and f"hermes-{self.version}/" in text, text
             fresh = kept.with_suffix(f".{os.getpid()}")
             fresh.write_text(text.replace(home, "@HOME@"))
             fresh.rename(kept)
@@ -81,9 +98,9 @@ class Gateway:
 
     def start(self) -> None:
         if self.machine.systemd:
-            if not (self.machine.units / f"{UNIT}.d").exists():
+            if not (self.units / f"{UNIT}.d").exists():
                 self.install()
-            self.machine.systemctl("start", UNIT)
+            self.systemctl("start", UNIT)
         else:
             output = (self.machine.folder / "gateway.out").open("a")
             self.process = self.machine.start([self.python, "-m", "hermes_cli.main", "gateway", "run"],

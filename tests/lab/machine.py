@@ -21,6 +21,8 @@ JOURNALD = ("systemd-journald.service", "systemd-journald.socket", "systemd-jour
 # What Debian's packages would bring; empty, because nothing of it is needed, but Hermes' unit refers to it.
 TARGETS = ("sysinit.target", "basic.target", "network-online.target", "shutdown.target", "timers.target")
 NAMES = ("api.telegram.org", "api.sgroup.qq.com", "bots.qq.com", "llm.lab.test", "ntfy.lab.test", "lab.test")
+ANN = 1001
+RUNTIME = f"/run/user/{ANN}"
 CRON_ENVIRONMENT = {"SHELL": "/bin/sh", "PATH": "/usr/bin:/bin", "LOGNAME": "root", "USER": "root"}
 
 
@@ -31,9 +33,11 @@ class Done(subprocess.CompletedProcess):
 
 
 class Machine:
-    def __init__(self, world: World, systemd: bool = True) -> None:
+    def __init__(self, world: World, systemd: bool = True, user: bool = False) -> None:
+        """With `user` there is ann, with a systemd of her own that runs without a login; what is run inside is run by her."""
         self.world = world
         self.systemd = systemd
+        self.user = user
         self.folder = world.folder
         self.user_home = self.folder / "h"
         self.units = self.folder / "units"
@@ -43,7 +47,10 @@ class Machine:
         for folder in (self.user_home, self.units, self.folder / "journal"):
             folder.mkdir()
         (self.folder / "hosts").write_text("".join(f"127.0.0.1 {name}\n" for name in ("localhost", *NAMES)))
-        (self.folder / "passwd").write_text(f"root:x:0:0:root:{self.user_home}:/bin/sh\n")
+        if user:
+            self._make_room_for_ann()
+        else:
+            (self.folder / "passwd").write_text(f"root:x:0:0:root:{self.user_home}:/bin/sh\n")
         (self.folder / "bundles").write_text("".join(f"{bundle}\n" for bundle in parts.certificates()))
         # Hermes 0.19.0 calls a list of authorities with few in it corrupted, so ours joins the usual ones
         usual, ours = parts.certificates()[0], self.folder / "lab-ca.pem"
@@ -54,6 +61,23 @@ class Machine:
             (self.units / name).write_text("[Unit]\nDefaultDependencies=no\n")
         (self.units / "multi-user.target").write_text(
             "[Unit]\nDefaultDependencies=no\nWants=systemd-journald.service\nAfter=systemd-journald.service\n")
+
+    def _make_room_for_ann(self) -> None:
+        (self.folder / "passwd").write_text(f"root:x:0:0:root:/root:/bin/sh\nann:x:{ANN}:{ANN}:Ann:{self.user_home}:/bin/sh\n")
+        self.folder.chmod(0o711)
+        os.chown(self.user_home, ANN, ANN)
+        (self.units / f"user@{ANN}.service").write_text(
+            "[Unit]\nDefaultDependencies=no\nAfter=systemd-journald.service\n"
+            f"[Service]\nUser={ANN}\nType=notify\nExecStartPre=+/bin/install -d -m 700 -o {ANN} -g {ANN} {RUNTIME}\n"
+            f"Environment=XDG_RUNTIME_DIR={RUNTIME}\nUnsetEnvironment=SYSTEMD_UNIT_PATH\nExecStart=/lib/systemd/systemd --user\n"
+            f"Slice=user-{ANN}.slice\nKillMode=mixed\nDelegate=yes\n")
+        wants = self.units / "multi-user.target.wants"
+        wants.mkdir()
+        (wants / f"user@{ANN}.service").symlink_to(self.units / f"user@{ANN}.service")
+        # A folder of root's own hides the programs from her; inside it is covered, with only what she needs in it.
+        needed = {parts.CACHE, parts.COMMAND.parent.parent, *(Path(one).resolve().parent.parent for one in (
+            sys.executable, parts.COMMAND.parent / "python", parts.hermes("0.19.0") / "bin/python"))}
+        (self.folder / "shown").write_text("".join(f"{path}\n" for path in sorted(needed) if path.is_relative_to("/root")))
 
     # life and death
 
@@ -103,16 +127,20 @@ class Machine:
 
     # inside
 
-    def start(self, command: Sequence[str], env: Mapping[str, str] | None = None, **more) -> subprocess.Popen:
+    def start(self, command: Sequence[str], env: Mapping[str, str] | None = None, as_root: bool = False, **more) -> subprocess.Popen:
         """A command inside, not waited for; its process group is its own."""
         settings = {**CRON_ENVIRONMENT, "HOME": str(self.user_home), **(env or {})}
+        who = []
+        if self.user and not as_root:
+            settings |= {"LOGNAME": "ann", "USER": "ann"}
+            who = ["setpriv", f"--reuid={ANN}", f"--regid={ANN}", "--clear-groups"]
         return subprocess.Popen(
-            ["nsenter", "-t", str(self.pid), "-p", "-m", "-i", "-n", "-C", "--wd=/", *map(str, command)],
+            ["nsenter", "-t", str(self.pid), "-p", "-m", "-i", "-n", "-C", "--wd=/", *who, *map(str, command)],
             env=settings, start_new_session=True, **{"stdin": subprocess.DEVNULL, **more})
 
     def run(self, command: Sequence[str], env: Mapping[str, str] | None = None, within: float = 60,
-            check: bool = False) -> Done:
-        process = self.start(command, env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            check: bool = False, as_root: bool = False) -> Done:
+        process = self.start(command, env, as_root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
             out, err = process.communicate(timeout=within)
         except subprocess.TimeoutExpired:
@@ -125,18 +153,24 @@ class Machine:
         return done
 
     def systemctl(self, *words: str, check: bool = True, within: float = 60) -> Done:
-        return self.run(["systemctl", "--no-pager", *words], within=within, check=check)
+        return self.run(["systemctl", "--no-pager", *words], within=within, check=check, as_root=True)
+
+    def systemctl_of_the_user(self, *words: str, check: bool = True, within: float = 60) -> Done:
+        bus = {"XDG_RUNTIME_DIR": RUNTIME, "DBUS_SESSION_BUS_ADDRESS": f"unix:path={RUNTIME}/bus"}
+        return self.run(["systemctl", "--user", "--no-pager", *words], bus, within=within, check=check)
 
     def show(self, unit: str, *names: str) -> dict[str, str]:
-        lines = self.systemctl("show", unit, "-p", ",".join(names)).stdout.splitlines()
+        ask = self.systemctl_of_the_user if self.user else self.systemctl
+        lines = ask("show", unit, "-p", ",".join(names)).stdout.splitlines()
         return dict(line.split("=", 1) for line in lines)
 
     def journal(self, *words: str) -> list[dict]:
-        text = self.run(["journalctl", "--no-pager", "-o", "json", *words], check=True).stdout
+        text = self.run(["journalctl", "--no-pager", "-o", "json", *words], check=True, as_root=True).stdout
         return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
     def journal_text(self, unit: str) -> str:
-        return self.run(["journalctl", "--no-pager", "-o", "cat", "-u", unit], check=True).stdout
+        which = "--user-unit" if self.user else "-u"
+        return self.run(["journalctl", "--no-pager", "-o", "cat", which, unit], check=True, as_root=True).stdout
 
     def inner_pids(self) -> dict[int, int]:
         """Process ids as seen inside → outside."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
 from .gateway import Gateway
-from .machine import Done
+from .machine import ANN, Done
 from .parts import COMMAND
 from .waiting import until
 
@@ -46,6 +47,9 @@ class Watchdog:
         if settings:
             (self.config / "settings.yaml").write_text(settings)
             (self.config / "settings.yaml").chmod(0o600)
+        if self.machine.user:
+            for place in (self.machine.user_home / ".config", *(self.machine.user_home / ".config").rglob("*")):
+                os.chown(place, ANN, ANN)
 
     def __call__(self, *words: str, within: float = 240, env: dict[str, str] | None = None) -> Done:
         return self.machine.run([COMMAND, *words], env, within=within)
