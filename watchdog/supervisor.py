@@ -167,6 +167,12 @@ def _is_its_unit(unit: Unit, facts: Facts) -> bool:
     return by_name or (unit.main_pid == facts.pid and bool(gateway_command(facts.argv)))
 
 
+def _starts_a_gateway(unit: Unit) -> bool:
+    """By its name or by its command: whoever wrote the unit may have called it anything."""
+    named = "hermes" in unit.name.lower() or re.search(r"hermes.*gateway", unit.command.lower())
+    return bool(named) and not _OURS.search(f"{unit.command} ")
+
+
 def _mounts(box: Container, home: str) -> bool:
     return any(home == source or home.startswith(source.rstrip("/") + "/") for source in box.sources)
 
@@ -182,7 +188,7 @@ def _by_name(facts: Facts) -> Supervisor:
             )
         return _unit(named[0], facts, "settings")
     boxes = [box for box in facts.containers if facts.home in box.sources]
-    units = [unit for unit in facts.units if unit.home == facts.home and "hermes" in (unit.command + unit.name).lower()]
+    units = [unit for unit in facts.units if unit.home == facts.home and _starts_a_gateway(unit)]
     if facts.pid and facts.cgroup and not boxes:
         # A living process whose cgroup names no unit was started by hand; a unit file that also exists would start a second one.
         return _process(facts, units)

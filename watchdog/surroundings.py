@@ -9,6 +9,7 @@ import re
 import shlex
 import shutil
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -19,6 +20,8 @@ from watchdog.running import NOT_THERE, Runner
 from watchdog.supervisor import SYSTEM, USER, Container, Facts, Supervisor, Unit, decide, with_permission
 
 _SHOWN = "Id,LoadState,MainPID,ExecStart,Environment,User,TimeoutStopUSec,Restart,ActiveState,ExecMainStatus,NRestarts"
+_SYSTEM_UNITS = (Path("/etc/systemd/system"), Path("/run/systemd/system"), Path("/usr/local/lib/systemd/system"))
+_USER_UNITS = (Path("/etc/systemd/user"),)
 _QUICK = 10  # seconds; asking takes milliseconds, a hung bus must not hold a check
 
 
@@ -39,9 +42,10 @@ def measure(home: Path, pid: int, argv: tuple[str, ...], run: Runner, unit: str 
     if systemctl:
         named = {unit if unit.endswith(".service") else f"{unit}.service"} if unit else set()
         named |= set(re.findall(r"[A-Za-z0-9:_.@\\-]+\.service", cgroup))
-        units += _units(SYSTEM, (systemctl,), named, run)
+        units += _units(SYSTEM, (systemctl,), named | _speaking_of_hermes(_SYSTEM_UNITS), run)
         if os.path.exists(f"/run/user/{owner_uid}/bus") and uid in (0, owner_uid):
-            units += _units(USER, _user_systemctl(systemctl, uid, owner_uid), named, run)
+            own = Path(_home_of(owner_uid), ".config/systemd/user")
+            units += _units(USER, _user_systemctl(systemctl, uid, owner_uid), named | _speaking_of_hermes((own, *_USER_UNITS)), run)
     return Facts(
         home=os.path.realpath(home),
         uid=uid,
@@ -64,6 +68,11 @@ def measure(home: Path, pid: int, argv: tuple[str, ...], run: Runner, unit: str 
         told_by=_owner(home / "gateway.pid"),
         others=bool(hands(home)),
     )
+
+
+def _speaking_of_hermes(folders: Iterable[Path]) -> set[str]:
+    """Units that a person wrote and named as they liked: a gateway that is down has no cgroup to tell its unit's name."""
+    return {path.name for folder in folders for path in folder.glob("*.service") if "hermes" in _text(path).lower()}
 
 
 def _user_systemctl(systemctl: str, uid: int, owner_uid: int) -> tuple[str, ...]:

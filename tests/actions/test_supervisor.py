@@ -22,7 +22,7 @@ from watchdog.supervisor import (
     sudoers,
     with_permission,
 )  # fmt: skip
-from watchdog.surroundings import drain_of, find_supervisor, lets, systemd_span, units_from
+from watchdog.surroundings import _speaking_of_hermes, drain_of, find_supervisor, lets, systemd_span, units_from
 
 HOME = "/home/hermes/.hermes"
 ARGV = ("/opt/hermes/venv/bin/hermes", "gateway", "run")
@@ -96,6 +96,16 @@ def test_a_dead_gateway_is_found_by_the_unit_that_names_its_home():
     other = replace(UNIT, name="hermes-gateway-work.service", home="/home/hermes/.hermes/profiles/work", main_pid=0)
     found = decide(replace(ROOT, pid=0, cgroup="", units=(replace(UNIT, main_pid=0), other)))
     assert found.unit == "hermes-gateway.service" and found.found == "the unit file names this home"
+
+
+def test_a_dead_gateway_is_found_by_its_unit_whatever_that_is_called_but_never_by_ours(tmp_path):
+    ours = Unit("gateway-watchdog-1.service", SYSTEM, 0, "{ path=/v/bin/python ; argv[]=/v/bin/python -P -m watchdog run ; }", HOME)
+    backup = Unit("nightly.service", SYSTEM, 0, "{ path=/usr/bin/tar ; argv[]=/usr/bin/tar cf /b/hermes.tar /home/hermes ; }", HOME)
+    found = decide(replace(ROOT, pid=0, cgroup="", units=(ours, backup, replace(UNIT, name="assistant.service", main_pid=0))))
+    assert found.start[-2:] == ("start", "assistant.service")
+    for name, text in (("assistant.service", "[Service]\nExecStart=/v/bin/hermes gateway run\n"), ("cron.service", "[Service]\n")):
+        (tmp_path / name).write_text(text)
+    assert _speaking_of_hermes((tmp_path, tmp_path / "none")) == {"assistant.service"}
 
 
 def test_two_units_for_one_home_are_not_guessed_between():
