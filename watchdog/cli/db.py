@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -128,7 +127,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def run_check(args: argparse.Namespace) -> int:
-    from watchdog.sqlite import backup, holders
+    from watchdog.cli.progress import Progress
+    from watchdog.sqlite import holders
     from watchdog.sqlite.look import look
 
     files = _files(args)
@@ -136,11 +136,11 @@ def run_check(args: argparse.Namespace) -> int:
         return USAGE
     reference = _reference(args, files)
     taken = holders.scan(frozenset(os.path.basename(os.path.realpath(file)) for file in files))
-    with _Progress(args) as progress:
+    with Progress(alarm=True) as progress:
         verdicts = []
         for file in files:
             progress(f"looking at {file}")
-            verdicts.append(look(file, deep=args.deep, known=backup.known(file), reference=reference, taken=taken))
+            verdicts.append(look(file, deep=args.deep, known=_known(file), reference=reference, taken=taken))
     if args.json:
         print(json.dumps([{"path": one.path, "grade": one.grade, "fault": one.fault, "detail": list(one.detail),
                            "sqlite": one.sqlite, "kind": one.kind, "reference": one.reference,
@@ -163,12 +163,13 @@ def run_check(args: argparse.Namespace) -> int:
 def run_heal(args: argparse.Namespace) -> int:
     from pathlib import Path
 
+    from watchdog.cli.progress import Progress
     from watchdog.sqlite.heal import heal
 
     if not args.yes and not args.dry_run and not _asked(f"heal {_shown(args.file)} on a copy and swap it in?"):
         print("not healed: say --yes, or look first with --dry-run", file=sys.stderr)
         return WRONG
-    with _Progress(args) as progress:
+    with Progress() as progress:
         report = heal(args.file, backups=Path(args.backups) if args.backups else None, dry_run=args.dry_run,
                       progress=progress, reference=_reference(args, [args.file]))
     if args.json:
@@ -247,6 +248,7 @@ def run_migrate(args: argparse.Namespace) -> int:
 def run_backup(args: argparse.Namespace) -> int:
     from dataclasses import asdict
 
+    from watchdog.cli.progress import Progress
     from watchdog.sqlite.backup import snapshot
 
     files = _files(args)
@@ -255,7 +257,7 @@ def run_backup(args: argparse.Namespace) -> int:
     if args.backups and len(files) > 1:
         print("--backups is the folder of one database; give one FILE", file=sys.stderr)
         return USAGE
-    with _Progress(args) as progress:
+    with Progress() as progress:
         reports = []
         for file in files:
             progress(f"backing up {file}")
@@ -286,6 +288,15 @@ def _files(args: argparse.Namespace) -> list[str] | None:
         print("which database? give FILE, or --home DIR for all of a Hermes home", file=sys.stderr)
         return None
     return files
+
+
+def _known(file: str) -> Any:
+    """What the last good backup beside the file held. Without one, what takes and checks backups is not even loaded."""
+    if not os.path.isdir(os.path.realpath(file) + ".backups"):
+        return None
+    from watchdog.sqlite.backup import known
+
+    return known(file)
 
 
 def _reference(args: argparse.Namespace, files: list[str]) -> Any:
@@ -322,28 +333,3 @@ def _asked(question: str) -> bool:
         return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
     except (EOFError, KeyboardInterrupt):
         return False
-
-
-class _Progress:
-    """A line on standard error for anything that takes longer than two seconds."""
-
-    def __init__(self, args: argparse.Namespace, patience: float = 2.0):
-        self.began, self.last, self.patience = time.monotonic(), 0.0, patience
-
-    def __enter__(self) -> _Progress:
-        import threading
-        self.text, self.done = "", threading.Event()
-        self.thread = threading.Thread(target=self._watch, daemon=True)
-        self.thread.start()
-        return self
-
-    def __call__(self, text: str) -> None:
-        self.text = text
-
-    def _watch(self) -> None:
-        while not self.done.wait(self.patience):
-            print(f"  {self.text} … {time.monotonic() - self.began:.0f} s", file=sys.stderr, flush=True)
-
-    def __exit__(self, *_: object) -> None:
-        self.done.set()
-        self.thread.join()

@@ -6,6 +6,7 @@ import json
 import os
 import sqlite3
 import sys
+import time
 
 from watchdog.sqlite import checks
 from watchdog.sqlite.grade import Deep
@@ -17,24 +18,71 @@ FTS_UP_TO = 256 << 20       # bytes; above, the content of full-text indexes is 
 
 def examine(path: str, timeout: float = 3600, fts_up_to: int = FTS_UP_TO) -> Deep:
     """What SQLite says about a database; never an exception, never 'broken' for a lock or a full disk."""
-    import subprocess
-
-    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    environment = {**os.environ, "PYTHONPATH": package}
+    # Root that works as someone else for a while: the child begins as root, who may read this program, and becomes them.
+    them = [os.geteuid(), os.getegid()] if os.getuid() == 0 != os.geteuid() else None
+    asked = {"path": os.path.abspath(path), "fts_up_to": fts_up_to, "as": them}
     try:
-        # Root that works as someone else for a while: the child begins as root, who may read this program, and becomes them.
-        them = [os.geteuid(), os.getegid()] if os.getuid() == 0 != os.geteuid() else None
-        # Without site: the child needs the standard library and this package alone, and a check is measured by its start.
-        done = subprocess.run([sys.executable, "-S", "-c", "from watchdog.sqlite.deep import main; main()"], env=environment, text=True, cwd="/",
-                              input=json.dumps({"path": os.path.abspath(path), "fts_up_to": fts_up_to, "as": them}),
-                              capture_output=True, timeout=timeout, user=0 if them else None, group=0 if them else None)
-        answer = json.loads(done.stdout)
-    except subprocess.TimeoutExpired:
+        answer = json.loads((_fork if _alone() else _spawn)(asked, timeout))
+    except TimeoutError:
         return Deep(unknown=f"SQLite did not finish its checks in {timeout:.0f} s")
     except (OSError, ValueError):
         return Deep(unknown="the checking process died")
     values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in answer.items()}
     return Deep(**values)
+
+
+def _alone() -> bool:
+    """Whether this process has one thread: only then may it be forked, for another's locks would stay taken in the child."""
+    threading = sys.modules.get("threading")
+    return threading is None or threading.active_count() == 1
+
+
+def _spawn(asked: dict[str, Any], timeout: float) -> bytes:
+    """The child's answer, from a new Python."""
+    import subprocess
+
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    root = 0 if asked["as"] else None
+    try:
+        # Without site: the child needs the standard library and this package alone.
+        return subprocess.run([sys.executable, "-S", "-c", "from watchdog.sqlite.deep import main; main()"], cwd="/",
+                              env={**os.environ, "PYTHONPATH": package}, input=json.dumps(asked).encode(),
+                              capture_output=True, timeout=timeout, user=root, group=root).stdout
+    except subprocess.TimeoutExpired:
+        raise TimeoutError from None
+
+
+def _fork(asked: dict[str, Any], timeout: float) -> bytes:
+    """The same from a copy of this process, which spares the start of a Python: a check is measured by it."""
+    import select
+    import signal
+
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            os.close(reader)
+            if asked["as"]:
+                os.seteuid(0)
+                os.setegid(0)
+            with open(writer, "wb") as file:
+                file.write(_answer(asked))
+            code = 0
+        finally:
+            os._exit(code)          # nothing of the parent's may be ended, flushed or closed here
+    os.close(writer)
+    content, end = b"", time.monotonic() + timeout
+    try:
+        while select.select([reader], [], [], max(0.0, end - time.monotonic()))[0]:
+            if not (more := os.read(reader, 1 << 16)):
+                return content
+            content += more
+        raise TimeoutError
+    finally:
+        os.close(reader)
+        os.kill(child, signal.SIGKILL)      # done, or over time; it is not waited for yet, so the number is still its own
+        os.waitpid(child, 0)
 
 
 def inspect(path: str, fts_up_to: int = FTS_UP_TO, tries: int = 3) -> Deep:
@@ -156,10 +204,9 @@ def _as_owner(path: str) -> None:
             os.setuid(status.st_uid)
 
 
-def main() -> None:
-    asked = json.load(sys.stdin)
+def _answer(asked: dict[str, Any]) -> bytes:
     try:
-        if asked.get("as"):
+        if asked["as"]:
             os.setgroups([])
             os.setgid(asked["as"][1])
             os.setuid(asked["as"][0])
@@ -167,5 +214,8 @@ def main() -> None:
         answer = inspect(asked["path"], asked["fts_up_to"])
     except OSError as error:
         answer = Deep(unknown=f"cannot read it: {error.strerror}")
-    json.dump(vars(answer), sys.stdout)
+    return json.dumps(vars(answer)).encode()
 
+
+def main() -> None:
+    sys.stdout.buffer.write(_answer(json.load(sys.stdin)))
