@@ -19,7 +19,7 @@ from watchdog.pattern import READY, Pattern, prepared
 from watchdog.rulebook import Rulebook, load, shipped_folder
 from watchdog.values import Any
 
-FORMAT = 2
+FORMAT = 3
 NAME = "rulebook.cache"
 _CODE = ("detect", "actions", "recipes.py", "rulebook.py", "yamlfile.py", "literals.py", "pattern.py", "model.py", "compiled.py")
 _PLAIN = (str, int, float, bool, bytes, type(None))
@@ -135,8 +135,10 @@ class Later(Mapping[str, Any]):
 
 def _encoded(value: Any) -> Any:
     """Plain values as they are; everything else as (what it is, its parts)."""
-    if isinstance(value, _PLAIN) and type(value) in _PLAIN:
+    if type(value) in _PLAIN:
         return value
+    if _is_plain(value):
+        return "plain", value
     if isinstance(value, Pattern):
         return "pattern", value.text, value.where
     if isinstance(value, timedelta):
@@ -155,23 +157,43 @@ def _decoded(value: Any) -> Any:
     if type(value) is not tuple:
         return value
     kind, *parts = value
+    if kind == "value":
+        module, name, values = parts
+        cls = _CLASSES.get((module, name)) or _class(module, name)
+        return cls(*[_decoded(one) if type(one) is tuple else one for one in values])
+    if kind == "plain":
+        return parts[0]
     if kind == "pattern":
         return Pattern(*parts)
     if kind == "span":
         return timedelta(*parts)
     if kind == "dict":
         return {_decoded(name): _decoded(one) for name, one in parts[0]}
-    if kind == "value":
-        module, name, values = parts
-        if not module.startswith("watchdog."):
-            raise ValueError(f"{module} is not ours")
-        __import__(module)
-        cls = getattr(sys.modules[module], name)
-        if "__values__" not in cls.__dict__:
-            raise ValueError(f"{module}.{name} is not a value")
-        return cls(*[_decoded(one) for one in values])
     made: Any = {"tuple": tuple, "list": list, "frozenset": frozenset}[kind]
     return made([_decoded(one) for one in parts[0]])
+
+
+_CLASSES: dict[tuple[str, str], Any] = {}
+
+
+def _class(module: str, name: str) -> Any:
+    if not module.startswith("watchdog."):
+        raise ValueError(f"{module} is not ours")
+    __import__(module)
+    cls = getattr(sys.modules[module], name)
+    if "__values__" not in cls.__dict__:
+        raise ValueError(f"{module}.{name} is not a value")
+    _CLASSES[module, name] = cls
+    return cls
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether marshal gives it back as it is."""
+    if type(value) in (tuple, list, frozenset):
+        return all(_is_plain(one) for one in value)
+    if type(value) is dict:
+        return all(_is_plain(name) and _is_plain(one) for name, one in value.items())
+    return type(value) in _PLAIN
 
 
 def _list(words: frozenset[str] | None) -> list[str] | None:

@@ -10,6 +10,7 @@ from watchdog.errors import SlowPattern
 from watchdog.model import Condition, Event, Finding, Line, Rule, Span
 from watchdog.sources.gate import Gate, words_of
 from watchdog.text import harmless, spell
+from watchdog.trace import Trace
 from watchdog.values import Any, dataclass, replace
 
 
@@ -61,22 +62,30 @@ def witness(condition: Condition) -> Witness:
 def lines_by_source(rules: Iterable[Rule]) -> dict[str, list[Line]]:
     """What all rules together want to see of each source."""
     wanted: dict[str, list[Line]] = {}
-    for rule in rules:
-        for one in flat([witness(condition) for condition in rule.when]):
-            for _, line, _ in one.lines:
-                wanted.setdefault(line.source, []).append(line)
+    conditions = [condition for rule in rules for condition in rule.when]
+    while conditions:
+        condition = conditions.pop(0)
+        if condition.kind == "any":
+            conditions[:0] = condition.want
+            continue
+        for _, line, _ in KINDS[condition.kind].lines(condition.want):
+            wanted.setdefault(line.source, []).append(line)
     return wanted
 
 
 Posts = dict[str, list[Witness]]
-Order = tuple[Any, list[tuple[Line, str, Any, str]]]
+Entry = tuple[Line, str, Any, str]  # what is wanted, the rule, its witness, in which role
+Order = tuple[Any, list[Entry], bool]  # a pattern, who wants it, and whether it is one alone who takes it at any level
 _NOTHING: dict[str, str] = {}
+_NO_TRACES: Mapping[Line, Trace] = {}
 
 
-def evaluate(rules: Sequence[Rule], events: Iterable[Event], blind: Mapping[str, str], now: datetime) -> Evaluation:
+def evaluate(
+    rules: Sequence[Rule], events: Iterable[Event], blind: Mapping[str, str], now: datetime, traces: Mapping[Line, Trace] = _NO_TRACES
+) -> Evaluation:
     """Show every event to every witness that wants it, then ask each rule whether all of its witnesses agree."""
     posts: Posts = {rule.id: [witness(condition) for condition in rule.when] for rule in rules}
-    slow, ambiguous = show_all(rules, posts, events)
+    slow, ambiguous = show_all(rules, posts, events, traces)
     findings: list[Finding] = []
     not_checked: dict[str, str] = {}
     unsure: set[tuple[str, str]] = set()
@@ -90,13 +99,17 @@ def evaluate(rules: Sequence[Rule], events: Iterable[Event], blind: Mapping[str,
         findings.extend(_findings(rule, posts[rule.id], now))
     findings.sort(key=lambda finding: (finding.opened_at, finding.rule, finding.key))
     watches = [one.watch for rule in rules for one in flat(posts[rule.id])]
-    turns = max((watch.at_work(now) for watch in watches if hasattr(watch, "at_work")), default=0)
+    # Whom a restart would cut off matters only when something is wrong or cannot be seen.
+    working = [watch.at_work for watch in watches if hasattr(watch, "at_work")] if findings or not_checked else []
+    turns = max((at_work(now) for at_work in working), default=0)
     said = [note for watch in watches if hasattr(watch, "notes") for note in watch.notes()]
     pending = min((at for watch in watches if hasattr(watch, "since") and (at := watch.since()) is not None), default=None)
     return Evaluation(tuple(findings), not_checked, frozenset(unsure), tuple(ambiguous), turns, pending, tuple(dict.fromkeys(said)))
 
 
-def show_all(rules: Sequence[Rule], posts: Posts, events: Iterable[Event]) -> tuple[dict[str, str], list[Event]]:
+def show_all(
+    rules: Sequence[Rule], posts: Posts, events: Iterable[Event], traces: Mapping[Line, Trace] = _NO_TRACES
+) -> tuple[dict[str, str], list[Event]]:
     """One pass over the events: (rules whose pattern was too slow, records that could not be believed)."""
     slow: dict[str, str] = {}
     ambiguous: list[Event] = []
@@ -104,23 +117,26 @@ def show_all(rules: Sequence[Rule], posts: Posts, events: Iterable[Event]) -> tu
     for rule in rules:
         for one in flat(posts[rule.id]):
             for role, line, _ in one.lines:
-                desks.setdefault(line.source, Desk()).add(line, rule.id, one.watch, role)
+                if line in traces:
+                    one.watch.follow(role, traces[line])
+                else:
+                    desks.setdefault(line.source, Desk(slow)).add(line, rule.id, one.watch, role)
     for desk in desks.values():
         desk.ready()
     for event in events:
         if event.ambiguous:
             ambiguous.append(event)
-            continue
-        if (wanted := desks.get(event.source)) is not None:
-            wanted.show(event, slow)
+        elif (wanted := desks.get(event.source)) is not None:
+            wanted.show(event)
     return slow, ambiguous
 
 
 class Desk:
     """Hands each event of one source to the witnesses that may want it."""
 
-    def __init__(self) -> None:
-        self.entries: list[tuple[Line, str, Any, str]] = []
+    def __init__(self, slow: dict[str, str]) -> None:
+        self.slow = slow
+        self.entries: list[Entry] = []
         self.orders: dict[tuple[int, ...] | None, list[Order]] = {}
 
     def add(self, line: Line, rule: str, watch: Any, role: str) -> None:
@@ -143,28 +159,35 @@ class Desk:
         numbers: Iterable[int] = range(len(self.entries))
         if hits is not None:
             numbers = sorted({*self.always, *(number for hit in hits for number in self.by_word[hit])})
-        orders: dict[Any, list[tuple[Line, str, Any, str]]] = {}
+        orders: dict[Any, list[Entry]] = {}
         for number in numbers:
             orders.setdefault(self.entries[number][0].pattern, []).append(self.entries[number])
-        self.orders[hits] = list(orders.items())
+        self.orders[hits] = [
+            (pattern, entries, len(orders) == len(entries) == 1 and not entries[0][0].level and not entries[0][0].logger)
+            for pattern, entries in orders.items()
+        ]
         return self.orders[hits]
 
-    def show(self, event: Event, slow: dict[str, str]) -> None:
-        text = f"{event.text}\n{event.more}" if event.more else event.text
+    def show(self, event: Event) -> None:
         orders = self.orders.get(event.hits)
+        if orders is None:
+            orders = self._orders(event.hits)
+        text = f"{event.text}\n{event.more}" if event.more else event.text
         seen: dict[Any, dict[str, dict[str, str]]] = {}  # watch → role → what was captured
-        for pattern, entries in self._orders(event.hits) if orders is None else orders:
+        for pattern, entries, alone in orders:
             captures: dict[str, str] | None = None
+            if alone and pattern is not None and not self.slow:  # most of a busy log
+                captures = self._match(pattern, text, entries, event)
+                if captures is not None:
+                    entries[0][2].see({entries[0][3]: captures}, event)
+                return
             for line, rule, watch, role in entries:
-                if rule in slow or (line.level and event.level not in line.level):
+                if (line.level and event.level not in line.level) or (line.logger and not event.logger.startswith(line.logger)):
                     continue
-                if line.logger and not event.logger.startswith(line.logger):
+                if self.slow and rule in self.slow:
                     continue
                 if captures is None:
-                    try:
-                        captures = pattern.match(text) if pattern is not None else _NOTHING
-                    except SlowPattern as error:
-                        slow.update((one, f"{error} ({event.where})") for _, one, _, _ in entries)
+                    captures = self._match(pattern, text, entries, event) if pattern is not None else _NOTHING
                     if captures is None:
                         break
                 if watch in seen:
@@ -173,6 +196,14 @@ class Desk:
                     seen[watch] = {role: captures}
         for watch, roles in seen.items():
             watch.see(roles, event)
+
+    def _match(self, pattern: Any, text: str, entries: list[Entry], event: Event) -> dict[str, str] | None:
+        try:
+            captures: dict[str, str] | None = pattern.match(text)
+        except SlowPattern as error:
+            self.slow.update((rule, f"{error} ({event.where})") for _, rule, _, _ in entries)
+            return None
+        return captures
 
 
 def flat(witnesses: Iterable[Witness]) -> Iterable[Witness]:

@@ -13,14 +13,14 @@ from watchdog.report import iso
 from watchdog.rulebook import Rulebook
 from watchdog.sources.chattext import cut
 from watchdog.sources.localtime import LocalClock
-from watchdog.sources.logfile import _HEADER
+from watchdog.sources.records import HEADER
 from watchdog.text import harmless, redact
 
 
 def explain(rule: Rule, reading: Reading, now: datetime) -> dict[str, Any]:
     """Each witness: holds or not, since when, how far from its limit."""
     posts = {rule.id: [witness(condition) for condition in rule.when]}
-    slow, _ = show_all([rule], posts, reading.events)
+    slow, _ = show_all([rule], posts, reading.events, reading.traces)
     witnesses = posts[rule.id]
     why = slow.get(rule.id) or next((why for one in witnesses if (why := one.blind(reading.blind))), "")
     told = []
@@ -38,7 +38,7 @@ def explain(rule: Rule, reading: Reading, now: datetime) -> dict[str, Any]:
 def explain_line(book: Rulebook, line: str, zone: tzinfo | None) -> dict[str, Any]:
     """Which record it is, what was cut, which rules' patterns match it and what they capture."""
     raw = line.encode()
-    found = _HEADER.match(raw)
+    found = HEADER.match(raw)
     at = LocalClock(zone).read(found["stamp"]) if found else None
     message = raw[found.end() :].decode() if found and at else line
     first, newline, more = message.partition("\n")

@@ -16,8 +16,8 @@ LONG = 16  # a repeat that may go on for longer than this counts as endless
 WAYS = 256  # through alternatives and things that may be left out
 _SIMPLE = ("LITERAL", "NOT_LITERAL", "IN", "ANY", "CATEGORY")  # one character each
 # Syntax that the regex package has and re reads as something else: fuzzy matches, nested sets.
-_FOREIGN = re.compile(r"(?<!\\)\{(?!\d+,?\d*\}|,\d+\})|\[\[|\[[^\]]*(?:--|&&|\|\||~~)")
-_NAMED = re.compile(r"\(\?<(?![=!])")
+_FOREIGN = r"(?<!\\)\{(?!\d+,?\d*\}|,\d+\})|\[\[|\[[^\]]*(?:--|&&|\|\||~~)"
+_NAMED = r"\(\?<(?![=!])"
 
 
 class Study:
@@ -50,7 +50,7 @@ def _study(pattern: str) -> Study:
     """Read the pattern as re does; what only the regex package understands is not known."""
     from re import _parser  # type: ignore[attr-defined]
 
-    if _FOREIGN.search(pattern):
+    if re.search(_FOREIGN, pattern):
         return UNKNOWN
     try:
         tree = _parser.parse(as_re(pattern))
@@ -72,7 +72,7 @@ def _with_same_names(pattern: str) -> tuple[frozenset[str] | None, frozenset[str
 
 def as_re(pattern: str) -> str:
     """(?<name>…) as re spells it."""
-    return _NAMED.sub("(?P<", pattern)
+    return re.sub(_NAMED, "(?P<", pattern)
 
 
 def literals(pattern: str) -> frozenset[str] | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import _thread
 import fcntl
 import json
 import os
 import signal
-import threading
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -91,7 +92,9 @@ class _Limit:
 
     def __init__(self, seconds: float):
         self.seconds, self.left, self.pauses = seconds, seconds, 0
-        self.over = threading.Event()
+        self.over = False
+        self.going = _thread.allocate_lock()  # held while the check runs; what threading.Event does, without all of threading
+        self.going.acquire()
 
     def start(self) -> None:
         signal.setitimer(signal.ITIMER_REAL, self.left)
@@ -110,13 +113,13 @@ def time_limit(seconds: float, last_resort: float = LAST_RESORT) -> Iterator[Non
     A check that hangs where no Python runs (a dead network mount) cannot be interrupted; for that case a second clock
     ends the process. Nothing is lost by either: a check records all of what it saw, or nothing.
     """
-    if threading.current_thread() is not threading.main_thread():
+    if not _in_main_thread():
         yield  # signals reach the main thread only; whoever runs checks elsewhere has a limit of his own
         return
     limit = _Limit(seconds)
 
     def ring(number: int, frame: object) -> None:
-        if not limit.over.is_set():
+        if not limit.over:
             raise TooLong(
                 f"the check was not done after {seconds:g} seconds and was given up; the next one looks again at what it had not recorded. "
                 "Raise time_limit in settings.yaml, or see 'hermes-watchdog doctor' for what is slow"
@@ -124,13 +127,13 @@ def time_limit(seconds: float, last_resort: float = LAST_RESORT) -> Iterator[Non
 
     before = signal.signal(signal.SIGALRM, ring)
     _running.append(limit)
-    hang = threading.Thread(target=_last_resort, args=(limit, last_resort), name="last resort", daemon=True)
     limit.start()
-    hang.start()
+    _thread.start_new_thread(_last_resort, (limit, last_resort))
     try:
         yield
     finally:
-        limit.over.set()
+        limit.over = True
+        limit.going.release()
         limit.stop()
         _running.remove(limit)
         signal.signal(signal.SIGALRM, before)
@@ -139,7 +142,7 @@ def time_limit(seconds: float, last_resort: float = LAST_RESORT) -> Iterator[Non
 @contextmanager
 def no_hurry() -> Iterator[None]:
     """While this holds the limit's clock stands still: a repair has limits of its own, ours never cuts it short."""
-    limit = _running[-1] if _running and threading.current_thread() is threading.main_thread() else None
+    limit = _running[-1] if _running and _in_main_thread() else None
     if limit is None:
         yield
         return
@@ -150,7 +153,7 @@ def no_hurry() -> Iterator[None]:
         yield
     finally:
         limit.pauses -= 1
-        if limit.pauses == 0 and not limit.over.is_set():
+        if limit.pauses == 0 and not limit.over:
             limit.left = max(limit.left, 1.0)
             limit.start()
 
@@ -160,12 +163,16 @@ def repairing() -> bool:
     return any(limit.pauses for limit in _running)
 
 
+def _in_main_thread() -> bool:
+    threading = sys.modules.get("threading")  # where nobody loaded it, there is no other thread
+    return threading is None or threading.current_thread() is threading.main_thread()
+
+
 def _last_resort(limit: _Limit, patience: float) -> None:
-    import sys
     from time import monotonic
 
     left, before = limit.seconds + patience, monotonic()
-    while not limit.over.wait(min(max(left, 0.05), 5.0)):
+    while not limit.going.acquire(timeout=min(max(left, 0.05), 5.0)):
         now = monotonic()
         left -= 0 if limit.pauses else now - before
         before = now

@@ -47,6 +47,7 @@ class Line:
     level: tuple[str, ...] = ()
     logger: tuple[str, ...] = ()
     followed: bool = False  # whether it matters when the next record came
+    aside: bool = False  # only when it was written and for which session matters (trace.py)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from watchdog.errors import SlowPattern
 from watchdog.literals import Study, as_re, study
 from watchdog.values import Any
 
+LONGEST = 64 * 1024  # of one record that is looked at, in bytes; the rest of a 10 MB line says nothing more
 LIMIT_SECONDS = 0.5  # a sane pattern needs microseconds
 # How long a text may be that a pattern with so many endless repeats is matched against without watching the clock:
 # within these lengths it takes at most some millions of steps.
@@ -35,6 +36,16 @@ class Pattern:
         return study(self.text)
 
     @cached_property
+    def words(self) -> tuple[bytes, ...] | None:
+        """At least one of them is in every text that it matches; None when there is no such set."""
+        return None if self.study.words is None else tuple(sorted(word.encode() for word in self.study.words))
+
+    @cached_property
+    def heads(self) -> frozenset[bytes] | None:
+        """Every text that it matches begins with one of them; None when that is not known."""
+        return None if self.study.heads is None else frozenset(head.encode() for head in self.study.heads)
+
+    @cached_property
     def compiled(self) -> Any:
         import regex
 
@@ -51,6 +62,11 @@ class Pattern:
         except re.error:
             return None, -1, None
         return compiled.match, length, tuple(compiled.groupindex) if len(compiled.groupindex) == compiled.groups else None
+
+    @property
+    def sure(self) -> bool:
+        """Whether it ends in time on any record that a log can hold."""
+        return self._quick[1] >= LONGEST
 
     def match(self, text: str) -> dict[str, str] | None:
         """The named captures when it matches from the start; None when not."""

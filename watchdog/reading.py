@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
 from operator import attrgetter
 from pathlib import Path
@@ -13,11 +13,12 @@ from watchdog.model import Event, Line
 from watchdog.sources.gate import Gate
 from watchdog.sources.localtime import SLACK
 from watchdog.sources.logfile import LogFile
+from watchdog.sources.margin import Margin
+from watchdog.trace import Trace
 from watchdog.values import dataclass, field
 
 NO_COLUMN = "no such column"  # what SQLite says; the reason to compare a schema with what Hermes wants
 LOGS = ("gateway.log", "agent.log", "errors.log")
-BATCH = 500  # events sorted at a time
 _when = attrgetter("at")
 
 
@@ -45,6 +46,7 @@ class Reading:
     events: Iterator[Event]
     blind: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    traces: dict[Line, Trace] = field(default_factory=dict)  # of lines of which only the time is wanted
     last_at: datetime | None = None
 
 
@@ -62,14 +64,17 @@ def read_all(sources: Sources, wanted: Mapping[str, list[Line]], since: datetime
                 reading.blind[name] = _why(error, log.path)
                 continue
             logs.append(log)
-            gate = None if sources.plain else Gate(wanted[name])
-            streams.append(in_order(_guarded(log, gate, since, now, reading)))
+            lines, aside = _apart([] if sources.plain else wanted[name])
+            gate = None if sources.plain else Gate(lines)
+            margin = Margin(name, sources.zone, aside, since, now) if aside else None
+            reading.traces.update(margin.traces if margin else {})
+            streams.append(in_order(_guarded(log, gate, since, now, reading, margin)))
     if "journal" in wanted:
         streams.append(_journal(sources, since, now, reading))
     if "sessions" in wanted:
         from watchdog.sources.gateway import sessions
 
-        streams.append(in_order(sessions(sources.home, now)))
+        streams.append(in_order([sessions(sources.home, now)]))
     reading.events = _read(sources, wanted, streams, logs, now, reading)
     return reading
 
@@ -110,28 +115,32 @@ def _read(
             reading.blind["databases"] = _why(error, sources.home)
 
 
-def _guarded(log: LogFile, gate: Gate | None, since: datetime | None, now: datetime, reading: Reading) -> Iterator[Event]:
+def _apart(lines: Sequence[Line]) -> tuple[list[Line], list[Line]]:
+    """(lines whose records are wanted, lines of which only the time is, and whose patterns are sure to end)."""
+    aside = [line for line in dict.fromkeys(lines) if line.aside and line.pattern.sure]
+    return [line for line in lines if line not in aside], aside
+
+
+def _guarded(
+    log: LogFile, gate: Gate | None, since: datetime | None, now: datetime, reading: Reading, margin: Margin | None
+) -> Iterator[list[Event]]:
     try:
-        yield from log.events(gate, since, now)
+        yield from log.batches(gate, since, now, margin)
     except OSError as error:
         reading.blind[log.path.name] = _why(error, log.path)
 
 
-def in_order(events: Iterable[Event], slack: timedelta = SLACK) -> Iterator[list[Event]]:
-    """Events that are a few seconds out of order, put in order; handed out by the hundred, which is cheaper than one by one."""
+def in_order(batches: Iterable[Iterable[Event]], slack: timedelta = SLACK) -> Iterator[list[Event]]:
+    """Events that are a few seconds out of order, put in order, by the batch."""
     waiting: list[Event] = []
-    enough = BATCH
-    for event in events:
-        waiting.append(event)
-        if len(waiting) >= enough:
-            limit = max(map(_when, waiting)) - slack
+    for events in batches:
+        waiting += events
+        if waiting:
             waiting.sort(key=_when)
-            ready = bisect_left(waiting, limit, key=_when)
+            ready = bisect_left(waiting, waiting[-1].at - slack, key=_when)
             if ready:
                 yield waiting[:ready]
                 del waiting[:ready]
-            enough = len(waiting) + BATCH
-    waiting.sort(key=_when)
     yield waiting
 
 
@@ -177,7 +186,7 @@ def _journal(sources: Sources, since: datetime | None, now: datetime, reading: R
         saved = sources.logs / "journal.jsonl"
     try:
         if saved.exists():
-            return in_order([event for event in journal.from_file(saved, now) if since is None or event.at >= since])
+            return in_order([[event for event in journal.from_file(saved, now) if since is None or event.at >= since]])
         if sources.stated or since is None or _ran_all_the_time(sources.home, since):
             return iter(())
         units = journal.units_of(sources.home, sources.unit)
@@ -186,7 +195,7 @@ def _journal(sources: Sources, since: datetime | None, now: datetime, reading: R
             names = [name for name, is_user in units if is_user == user]
             if names:
                 events += journal.from_journalctl(names, user, since, now)
-        return in_order(events)
+        return in_order([events])
     except journal.JournalBlind as error:
         reading.blind["journal"] = str(error)
     except OSError as error:

@@ -8,7 +8,6 @@ import stat
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
-from string import Formatter
 
 from watchdog.detect import KINDS
 from watchdog.errors import ConfigError, Problem
@@ -217,6 +216,8 @@ def _check_say(section: Section, rule: Rule) -> None:
     known = {"key"}
     for one in flat(rule.when):
         known |= KINDS[one.kind].says(one.want)
+    from string import Formatter
+
     for key, sentence in (("say", rule.say), *(("says", text) for text in rule.says.values())):
         try:
             names = [name for _, name, _, _ in Formatter().parse(sentence) if name is not None]

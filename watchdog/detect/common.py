@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from watchdog.model import Event, Line
 from watchdog.text import harmless
-from watchdog.values import Any
+from watchdog.values import Any, replace
 from watchdog.yamlfile import MISSING, Section
 
 SOURCES = ("gateway.log", "agent.log", "errors.log", "journal")
@@ -34,6 +34,11 @@ def read_lines(section: Section, key: str, default: Any = MISSING) -> tuple[Line
     if node is not None:
         source = section.choice("in", SOURCES)
     return tuple(Line(source, section.compile(item)) for item in section.items(key, default))
+
+
+def aside(lines: tuple[Line, ...]) -> tuple[Line, ...]:
+    """Lines of which only the time and the session matter."""
+    return tuple(replace(line, aside=True) for line in lines)
 
 
 def read_levels(section: Section) -> tuple[str, ...]:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
-from itertools import islice
+from collections import deque
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 
-from watchdog.detect.common import Captures, key_of, longest, names_of, need_names, read_lines
+from watchdog.detect.common import Captures, aside, key_of, longest, names_of, need_names, read_lines
 from watchdog.model import Event, Line, Span
 from watchdog.text import ago, spell
-from watchdog.values import Any, dataclass, field
+from watchdog.trace import Trace
+from watchdog.values import Any, dataclass
 from watchdog.yamlfile import Section
 
 KIND = "gap"
 LINK_WITHIN = timedelta(minutes=2)  # a turn that starts later than this belongs to another message
 AT_WORK = timedelta(minutes=5)  # after its last step a turn counts as going on for so long
+INSTANT = timedelta(milliseconds=1)  # logs know no shorter
+FEW = 50  # names to look for in a block; with more of them it is read
 MEMORY = 10_000  # sessions remembered
+NEVER = datetime.max.replace(tzinfo=UTC)
+NOTHING: Captures = {}
 Owner = tuple[str, str]  # the key of a chat, and a digest of who speaks there
 
 
@@ -52,8 +57,8 @@ def read(section: Section) -> Gap:
         dropped_by=read_lines(section, "dropped_by", ()),
         reset_by=read_lines(section, "reset_by", ()),
         session_by=read_lines(section, "session_by", ()),
-        progress=read_lines(section, "progress", ()),
-        turn_over=read_lines(section, "turn_over", ()),
+        progress=aside(read_lines(section, "progress", ())),
+        turn_over=aside(read_lines(section, "turn_over", ())),
         sooner=_read_sooner(section),
         key=section.text("key", ""),
     )
@@ -92,59 +97,105 @@ def says(want: Gap) -> frozenset[str]:
     return names_of(want.opened_by) | {"waited", "longer_than"}
 
 
-@dataclass
 class Waiting:
     """One thing that has begun and is not answered."""
 
-    opened: Event
-    captures: Captures
-    sign: datetime  # when it was last seen to live
-    session: str = ""
-    over: datetime | None = None  # its turn has ended; the answer is on its way
-    failed: datetime | None = None  # the newest failure before the shorter patience ran out
-    failed_late: datetime | None = None  # the first failure after that
-    evidence: list[Event] = field(default_factory=list)
+    __slots__ = ("captures", "evidence", "failed", "failed_late", "key", "opened", "over", "said", "session", "sign", "user")
 
-    @property
-    def user(self) -> str:
-        return self.opened.facts.get("user", "")
+    def __init__(self, key: str, opened: Event, captures: Captures):
+        self.key, self.opened, self.captures = key, opened, captures
+        self.user, self.said = opened.facts.get("user", ""), opened.facts.get("said", "")
+        self.sign = opened.at  # when it was last seen to live
+        self.session = ""
+        self.over: datetime | None = None  # its turn has ended; the answer is on its way
+        self.failed: datetime | None = None  # the newest failure before the shorter patience ran out
+        self.failed_late: datetime | None = None  # the first failure after that
+        self.evidence = [opened]
 
 
 class Watch:
     def __init__(self, want: Gap):
         self.want = want
         self.waiting: dict[str, list[Waiting]] = {}
-        self.sessions: dict[str, Owner] = {}  # session → the chat and person it works for
+        self.said: dict[str, list[Waiting]] = {}  # the same by what was said
+        self.fresh: deque[Waiting] = deque()  # those of the last minutes, answered or not
+        self.sessions: dict[str, tuple[str, datetime]] = {}  # session → the chat it works for, and since when we know
         self.owners: dict[Owner, str] = {}  # and back
-        self.strangers: dict[str, Captures] = {}  # sessions of which we cannot tell for whom they work
+        self.strangers: dict[str, tuple[Captures, datetime]] = {}  # sessions of which we cannot tell for whom they work
         self.failures: dict[str, datetime] = {}  # session → its newest failure
         self.closed: list[Span] = []
+        self.traces: dict[str, list[Trace]] = {"progress": [Trace()], "turn_over": [Trace()]}
+        self.margins: list[Any] = []
+        self.patience = min(want.longer_than, want.sooner.longer_than) if want.sooner else want.longer_than
+        self.acts: dict[str, Callable[[Captures, Event], None]] = {
+            "known": self._known,
+            "reset": self._reset,
+            "closed": self._closed,
+            "dropped": self._dropped,
+            "opened": self._open,
+            "session": self._link,
+            "turn_over": lambda _, event: self.traces["turn_over"][0].note(event.at, event.session),
+            "progress": lambda _, event: self.traces["progress"][0].note(event.at, event.session),
+            "sooner": self._failed,
+        }
+
+    def follow(self, role: str, trace: Trace) -> None:
+        """Lines of which only the time matters are read when somebody has waited for long, or never."""
+        self.traces[role].append(trace)
+        if trace.margin not in self.margins:
+            self.margins.append(trace.margin)
+            trace.margin.followers.append(self._needs)
 
     def see(self, roles: Mapping[str, Captures], event: Event) -> None:
-        if "known" in roles:
-            owner = key_of(event.facts, self.want.same, self.want.key), event.facts.get("user", "")
-            self._know(event.facts["session"], owner)
-        if "reset" in roles:
-            self._end(list(self.waiting), event.at)
-            self.strangers.clear()
-        if "closed" in roles:
-            for key in self._answered(roles["closed"]):
-                self._close_turn(key, event.at)
-        if "dropped" in roles:
-            for key in self._answered(roles["dropped"]):
-                self._close(key, self.waiting[key][:1], event.at)
-        if "opened" in roles:
-            self._open(roles["opened"], event)
-        if "session" in roles:
-            self._link(roles["session"], event)
-        if "turn_over" in roles:
-            for one in self._of(event.session):
-                one.over = one.over or event.at
-        if "progress" in roles:
-            for one in self._of(event.session):
-                self._progress(one, event.at)
-        if "sooner" in roles and event.session:
-            self._failed(event)
+        for margin in self.margins:
+            if margin.unread and margin.unread[0][1] < event.at - self.patience and margin.let_go(event.at - self.patience):
+                self._catch_up(event.at)
+        if len(roles) == 1:
+            for role, captures in roles.items():
+                self.acts[role](captures, event)
+            return
+        for role, act in self.acts.items():
+            if role in roles:
+                act(roles[role], event)
+
+    def _needs(self, newest: datetime, block: bytes) -> bool:
+        """Whether a block may tell something of those who wait since before its end."""
+        waiting = [one for queue in self.waiting.values() for one in queue if one.opened.at <= newest]
+        if not waiting:
+            return False
+        keys = {one.key for one in waiting if not one.session}
+        names = {one.session for one in waiting if one.session}
+        names |= {name for name, (key, _) in self.sessions.items() if key in keys} if keys else set()
+        names |= self.strangers.keys()
+        return len(names) > FEW or any(name.encode() in block for name in names)
+
+    def _catch_up(self, now: datetime) -> None:
+        """What the sessions did until now."""
+        for trace in self.traces["turn_over"]:
+            for at, session in trace.before(now):
+                for one in self._of(session, at):
+                    one.over = one.over or at
+        for trace in self.traces["progress"]:
+            for at, session in trace.before(now):
+                for one in self._of(session, at):
+                    self._progress(one, at)
+
+    def _known(self, _: Captures, event: Event) -> None:
+        owner = key_of(event.facts, self.want.same, self.want.key), event.facts.get("user", "")
+        self._know(event.facts["session"], owner, event.at)
+
+    def _reset(self, _: Captures, event: Event) -> None:
+        for key in list(self.waiting):
+            self._close(key, self.waiting[key], event.at)
+        self.strangers.clear()
+
+    def _closed(self, captures: Captures, event: Event) -> None:
+        for key in self._answered(captures):
+            self._close_turn(key, event.at)
+
+    def _dropped(self, captures: Captures, event: Event) -> None:
+        for key in self._answered(captures):
+            self._close(key, self.waiting[key][:1], event.at)
 
     def _answered(self, captures: Captures) -> list[str]:
         """The keys that wait for this answer."""
@@ -160,15 +211,21 @@ class Watch:
 
     def _open(self, captures: Captures, event: Event) -> None:
         key = key_of(captures, self.want.same, self.want.key)
-        one = Waiting(event, captures, event.at, evidence=[event])
-        one.session = self.owners.get((key, one.user), "")
-        one.failed = self.failures.get(one.session)
         queue = self.waiting.setdefault(key, [])
-        if not queue or self.want.session_by:
-            queue.append(one)  # without sessions to tell them apart, only the first matters
+        if queue and not self.want.session_by:
+            return  # without sessions to tell them apart, only the first matters
+        one = Waiting(key, event, captures)
+        queue.append(one)
+        if self.want.session_by:
+            one.session = self.owners.get((key, one.user), "")
+            one.failed = self.failures.get(one.session)
+            self.said.setdefault(one.said, []).append(one)
+            self.fresh.append(one)
+            while event.at - self.fresh[0].opened.at > LINK_WITHIN:
+                self.fresh.popleft()
 
-    def _know(self, session: str, owner: Owner) -> None:
-        _remember(self.sessions, session, owner)
+    def _know(self, session: str, owner: Owner, at: datetime) -> None:
+        _remember(self.sessions, session, (owner[0], at))
         _remember(self.owners, owner, session)
 
     def _link(self, captures: Captures, event: Event) -> None:
@@ -176,50 +233,46 @@ class Watch:
         session = captures.get("session", "")
         if not session or session in self.sessions:
             return
-        common = [name for name in self.want.same if name in captures]
-        recent = [
-            (key, one)
-            for key, queue in islice(reversed(self.waiting.items()), 200)
-            for one in queue
-            if all(one.captures.get(name) == captures[name] for name in common)
-        ]
-        said = event.facts.get("said")
-        exact = [pair for pair in recent if said and pair[1].opened.facts.get("said") == said]
-        near = [pair for pair in recent if not pair[1].session and event.at - pair[1].opened.at <= LINK_WITHIN]
-        found = exact or near
-        if len({key for key, _ in found}) == 1:
-            key, answered = found[0]
-            self._know(session, (key, answered.user))
-            for one in self.waiting[key]:
-                if one.user == answered.user:
-                    one.session = session
-        else:
-            _remember(self.strangers, session, {name: captures[name] for name in common})
+        common = {name: captures[name] for name in self.want.same if name in captures}
+        told = event.facts.get("said")
+        found = [one for one in self.said.get(told, ()) if _agree(one, common)] if told else []
+        if not found:
+            near = (one for one in self.fresh if not one.session and event.at - one.opened.at <= LINK_WITHIN and _agree(one, common))
+            found = [one for one in near if one in self.waiting.get(one.key, ())]
+        if len({one.key for one in found}) != 1:
+            _remember(self.strangers, session, (common, event.at))
+            return
+        answered = found[0]
+        self._know(session, (answered.key, answered.user), event.at)
+        for one in self.waiting[answered.key]:
+            if one.user == answered.user:
+                one.session = session
 
-    def _of(self, session: str) -> Iterator[Waiting]:
-        """Whoever waits for this session; all that may, when we cannot tell."""
-        if session in self.sessions:
-            key, _ = self.sessions[session]
-            for one in self.waiting.get(key, ()):
-                if one.session in ("", session):
-                    yield one
-        elif session in self.strangers:
-            common = self.strangers[session]
-            for queue in self.waiting.values():
-                for one in queue:
-                    if all(one.captures.get(name) == value for name, value in common.items()):
-                        yield one
+    def _of(self, session: str, at: datetime) -> list[Waiting]:
+        """Whoever waited for this session at that time; all that may have, when we cannot tell."""
+        key, known = self.sessions.get(session, ("", NEVER))
+        if at >= known:
+            return [one for one in self.waiting.get(key, ()) if (one.session == session or not one.session) and at >= one.opened.at]
+        common, known = self.strangers.get(session, (NOTHING, NEVER))
+        if at < known:
+            return []
+        return [one for queue in self.waiting.values() for one in queue if at >= one.opened.at and _agree(one, common)]
 
     def _progress(self, one: Waiting, at: datetime) -> None:
-        if (span := self._span(one, at, at)) is not None:
+        if at <= one.sign:
+            return
+        if at - one.sign >= self.patience and (span := self._span(one, at, at)) is not None:
             self.closed.append(span)
-        one.sign = max(one.sign, at)
+        one.sign = at
         one.failed, one.failed_late = one.failed_late or one.failed, None
 
-    def _failed(self, event: Event) -> None:
-        assert self.want.sooner is not None
+    def _failed(self, _: Captures, event: Event) -> None:
+        if self.want.sooner is None or not event.session:
+            return
         _remember(self.failures, event.session, event.at)
-        for one in self._of(event.session):
+        if any(event.at - one.sign >= self.patience for one in self._of(event.session, event.at)):
+            self._catch_up(event.at)
+        for one in self._of(event.session, event.at):
             if event.at <= one.sign + self.want.sooner.longer_than:
                 one.failed = event.at
             elif one.failed_late is None:
@@ -236,23 +289,21 @@ class Watch:
         return min(ordinary, one.failed_late) if one.failed_late is not None else ordinary
 
     def _span(self, one: Waiting, now: datetime, ended: datetime | None) -> Span | None:
-        opens = self._opens_at(one)
-        if now < opens:
+        if now - one.sign < self.patience or now < (opens := self._opens_at(one)):
             return None
         quotes = {
             **one.captures,
             "waited": spell(now - one.opened.at),
             "longer_than": spell(opens - one.sign),
         }
-        key = key_of(one.captures, self.want.same, self.want.key)
-        return Span(key, one.opened.at, opens, max(one.sign, one.evidence[-1].at), ended, quotes, {}, tuple(one.evidence))
-
-    def _end(self, keys: list[str], at: datetime) -> None:
-        for key in keys:
-            self._close(key, self.waiting[key], at)
+        return Span(one.key, one.opened.at, opens, max(one.sign, one.evidence[-1].at), ended, quotes, {}, tuple(one.evidence))
 
     def _close_turn(self, key: str, at: datetime) -> None:
         """An answer came. In a group each member has a turn of their own, and the answer does not say whose it was."""
+        if len(self.waiting[key]) == 1:
+            self._close(key, self.waiting[key], at)
+            return
+        self._catch_up(at)
         turns: dict[str, list[Waiting]] = {}
         for one in self.waiting[key]:
             turns.setdefault(one.session or one.user, []).append(one)
@@ -261,14 +312,24 @@ class Watch:
         self._close(key, first, at)
 
     def _close(self, key: str, done: list[Waiting], at: datetime) -> None:
+        if any(at - one.sign >= self.patience for one in done):
+            self._catch_up(at)
         # Whatever waited longest speaks for the rest.
         spans = [span for one in done if (span := self._span(one, at, at)) is not None]
         self.closed.extend(spans[:1])
-        self.waiting[key] = [one for one in self.waiting[key] if one not in done]
-        if not self.waiting[key]:
+        for one in done if self.want.session_by else ():
+            self.said[one.said].remove(one)
+            if not self.said[one.said]:
+                del self.said[one.said]
+        left = [one for one in self.waiting[key] if one not in done] if done is not self.waiting[key] else []
+        if left:
+            self.waiting[key] = left
+        else:
             del self.waiting[key]
 
     def spans(self, now: datetime) -> list[Span]:
+        if any(now - one.sign >= self.patience for queue in self.waiting.values() for one in queue):
+            self._catch_up(now + INSTANT)
         still = (next((span for one in queue if (span := self._span(one, now, None)) is not None), None) for queue in self.waiting.values())
         return [*self.closed, *(span for span in still if span is not None)]
 
@@ -280,10 +341,12 @@ class Watch:
         """How many wait while somebody works for them: what a restart would cut off."""
         if not self.want.progress:
             return 0
+        self._catch_up(now + INSTANT)
         return sum(one.sign > one.opened.at and now - one.sign < AT_WORK for queue in self.waiting.values() for one in queue)
 
     def state(self, now: datetime) -> list[str]:
         """For explain: who waits, and how long still."""
+        self._catch_up(now + INSTANT)
         found = []
         for key, queue in self.waiting.items():
             one = queue[0]
@@ -293,6 +356,10 @@ class Watch:
             limit = spell(self._opens_at(one) - one.sign)
             found.append(f"{key or 'all'}: waiting for {spell(now - one.opened.at)} (limit {limit}{worked}{failed})")
         return found or ["nothing is waiting"]
+
+
+def _agree(one: Waiting, common: Captures) -> bool:
+    return all(one.captures.get(name) == value for name, value in common.items())
 
 
 def _remember(memory: dict[Any, Any], key: object, value: object) -> None:

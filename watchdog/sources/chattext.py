@@ -8,23 +8,33 @@ from __future__ import annotations
 
 import re
 
-_LITERAL = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
-_INBOUND = re.compile(
-    rf"inbound message: platform=(?P<platform>\S+) user=(?P<user>.*?) chat=(?P<chat>\S+) msg=(?P<msg>{_LITERAL})"
-    rf"(?: reply_to_id=\S+ reply_to_text={_LITERAL})?$",
-    re.DOTALL,
+_LITERAL = r"""(?:'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*")"""
+# Compiled when first needed, as all that few records need.
+_INBOUND = (
+    rf"(?s)inbound message: platform=(?P<platform>\S+) user=(?P<user>.*?) chat=(?P<chat>\S+) msg=(?P<msg>{_LITERAL})"
+    rf"(?: reply_to_id=\S+ reply_to_text={_LITERAL})?$"
 )
-_FORGED = re.compile(r"(?:^|\s)(?:platform|user|chat|msg)=")
+# The same without anything odd in it, which most are: nothing in such a name can imitate a field.
+_PLAIN = re.compile(
+    r"inbound message: platform=([\w-]+) user=([^=\n]*) chat=([^\s=]+) msg='([^'\\\n]*)'"
+    r"(?: reply_to_id=[^\s=]+ reply_to_text='[^'\\\n]*')?$"
+)
+_FORGED = r"(?:^|\s)(?:platform|user|chat|msg)="
 _TURN = re.compile(rf"(conversation turn: .*? history=\d+) msg=(?P<msg>{_LITERAL})$", re.DOTALL)
-_QUOTED = re.compile(r"\s(?:msg|content|text|preview|reply_to_text|query|prompt)=['\"]")
-# How every inbound record ends, in bytes: where a name that holds line breaks is over at last.
-TAIL = re.compile(rf" chat=\S+ msg={_LITERAL}(?: reply_to_id=\S+ reply_to_text={_LITERAL})?\r?$".encode(), re.MULTILINE)
+_QUOTED = r"\s(?:msg|content|text|preview|reply_to_text|query|prompt)=['\"]"
+_TAIL = rf"(?m) chat=\S+ msg={_LITERAL}(?: reply_to_id=\S+ reply_to_text={_LITERAL})?\r?$".encode()
 # An inbound record without anything odd in it, in bytes: the quick way to see that nothing is forged.
 HONEST = re.compile(
     rb"inbound message: platform=[\w-]+ user=[^=\n]* chat=[^\s=]+ msg='[^'\\\n]*'"
     rb"(?: reply_to_id=[^\s=]+ reply_to_text='[^'\\\n]*')?\r?\n?\Z"
 )
 _MARKED = ("inbound message: ", "conversation turn: ")
+
+
+def end_of_inbound(block: bytes, start: int, stop: int) -> int:
+    """Where an inbound record ends at last, however many line breaks the name in it holds; 0 when not in there."""
+    found = re.compile(_TAIL).search(block, start, stop)
+    return found.end() if found else 0
 
 
 def may_quote(text: str) -> bool:
@@ -34,31 +44,34 @@ def may_quote(text: str) -> bool:
 
 def cut(text: str) -> tuple[str, dict[str, str], str]:
     """(the record without chat text, digests of what was cut for linking, why it is ambiguous or '')."""
+    if found := _PLAIN.match(text):
+        platform, user, chat, said = found.groups()
+        tail = "" if said else " msg=''"
+        text = f"inbound message: platform={platform} user=… chat={chat}{tail}"
+        return text, {"said": _digest(said), "user": digest_of(user)}, ""
     if text.startswith("inbound message: "):
-        found = _INBOUND.match(text)
+        found = re.match(_INBOUND, text)
         if not found:
             return "inbound message: ", {}, "an inbound message whose fields do not parse"
-        if _FORGED.search(found["user"]):
+        if re.search(_FORGED, found["user"]):
             return "inbound message: ", {}, "a user name that imitates log fields"
         # What nobody typed keeps its empty msg='', so that rules can tell it from a message.
         tail = " msg=''" if len(found["msg"]) == 2 else ""
         text = f"inbound message: platform={found['platform']} user=… chat={found['chat']}{tail}"
-        return text, {"said": _digest(found["msg"]), "user": digest_of(found["user"])}, ""
+        return text, {"said": _digest(found["msg"][1:-1]), "user": digest_of(found["user"])}, ""
     if text.startswith("conversation turn: "):
         found = _TURN.match(text)
-        return (found[1], {"said": _digest(found["msg"])}, "") if found else ("conversation turn: ", {}, "")
-    found = _QUOTED.search(text)
+        return (found[1], {"said": _digest(found["msg"][1:-1])}, "") if found else ("conversation turn: ", {}, "")
+    found = re.search(_QUOTED, text)
     return (text[: found.end() - 1] + "…", {}, "") if found else (text, {}, "")
 
 
-def _digest(literal: str) -> str:
+def _digest(said: str) -> str:
     # The turn line cuts at 80 characters and adds dots, the inbound line only cuts.
-    said = literal[1:-1].removesuffix("...")[:60]
+    said = said.removesuffix("...")[:60]
     return digest_of(said) if said else ""
 
 
 def digest_of(text: str) -> str:
-    """A short stand-in for words that nobody but the chat should read."""
-    from _blake2 import blake2s  # as hashlib's, which would load all of OpenSSL
-
-    return blake2s(text.encode("utf-8", "replace"), digest_size=6).hexdigest()
+    """A short stand-in for words that nobody but the chat should read; good for this run only."""
+    return f"{hash(text):x}"

@@ -24,7 +24,8 @@ def observe(home: Path, now: datetime, complained: bool = False, live: bool = Tr
         paths += [path for path in _main(home) if path not in paths and _once_more(path, state)]  # it was there, and is gone
     named = {path.name for path in paths}
     # A folder of saved files may hold a database as it was before: state.before.db.
-    paths += [path for path in sorted(home.glob("*.before.db")) if path.name.replace(".before.", ".") not in named]
+    before = sorted(name for name in os.listdir(home) if name.endswith(".before.db"))
+    paths += [home / name for name in before if name.replace(".before.", ".") not in named]
     reference = _wanted(home, live) if complained else None
     taken = scan(frozenset(os.path.basename(os.path.realpath(path)) for path in paths)) if paths else None
     events = []

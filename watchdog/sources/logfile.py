@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import errno
-import gzip
 import os
-import re
 import stat
 from collections.abc import Iterator
 from datetime import datetime, tzinfo
 from pathlib import Path
 
 from watchdog.model import Event
-from watchdog.sources.chattext import HONEST, TAIL, cut, may_quote
-from watchdog.sources.gate import INBOUND, Gate
+from watchdog.pattern import LONGEST
+from watchdog.sources.gate import Gate
 from watchdog.sources.localtime import SLACK, LocalClock
+from watchdog.sources.margin import Margin
+from watchdog.sources.records import HEADER, NEXT, Reader, last_record
 from watchdog.values import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,14 +22,8 @@ if TYPE_CHECKING:
 
 BLOCK = 1 << 20
 COUNTED = 8_000_000  # bytes; Hermes rotates at five million, and in a longer file counting lines would cost more than the check
-LONGEST = 64 * 1024  # bytes of one record that are kept; the rest of a 10 MB line says nothing more
-_HEADER = re.compile(
-    rb"(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) (?P<level>[A-Z]+)(?: \[(?P<session>[^\]\n]{0,200})\])? "
-    rb"(?P<logger>[\w.-]{1,200}): "
-)
-_STAMP = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]")
-_NEXT = re.compile(rb"\n(?=%b)" % _STAMP.pattern)
-_SIBLING = re.compile(r"\.(\d{1,4})(\.gz)?$")
+HEAD = 1 << 13  # where the first record of a file is looked for first
+PROBE = 1 << 14  # how much of the file a step of bisecting looks at
 
 
 def open_regular(path: Path) -> IO[bytes]:
@@ -48,7 +42,7 @@ class Segment:
         self.name = path.name
         self.packed = path.suffix == ".gz"
         self.raw = open_regular(path)
-        self.file: IO[bytes] = gzip.GzipFile(fileobj=self.raw) if self.packed else self.raw  # type: ignore[assignment]
+        self.file: IO[bytes] = _unpacking(self.raw) if self.packed else self.raw
         status = os.fstat(self.raw.fileno())
         self.identity = status.st_dev, status.st_ino
         self.size = status.st_size
@@ -57,23 +51,37 @@ class Segment:
         self.file.close()
         self.raw.close()
 
+    def read(self, size: int) -> bytes:
+        """The next bytes; of a packed part that was cut short or damaged, what comes before that."""
+        if not self.packed:
+            return self.file.read(size)
+        from gzip import BadGzipFile
+        from zlib import error
+
+        try:
+            return self.file.read(size)
+        except (EOFError, BadGzipFile, error):
+            return b""
+
     def head(self) -> bytes:
         self.file.seek(0)
-        return self.file.read(64).lstrip(b"\0")
+        return self.read(64).lstrip(b"\0")
 
     def first_time(self, clock: LocalClock) -> datetime | None:
         """When its first record was written."""
-        self.file.seek(0)
-        head = self.file.read(BLOCK)
-        found = _HEADER.match(head.lstrip(b"\0")) or _HEADER.search(head)
-        return clock.read(found["stamp"]) if found else None
+        for size in (HEAD, BLOCK):  # nearly always it is the first line
+            self.file.seek(0)
+            head = self.read(size)
+            if found := HEADER.match(head.lstrip(b"\0")) or HEADER.search(head):
+                return clock.read(found["stamp"])
+        return None
 
     def last_time(self, clock: LocalClock) -> datetime | None:
         """When its last record was written."""
         self.file.seek(0 if self.packed else max(0, self.size - BLOCK))
         last = None
-        while block := self.file.read(BLOCK):
-            last = list(_HEADER.finditer(block))[-1:] or last
+        while block := self.read(BLOCK):
+            last = list(HEADER.finditer(block))[-1:] or last
         return clock.read(last[0]["stamp"]) if last else None
 
     def start_of(self, stamp: bytes) -> int:
@@ -82,14 +90,17 @@ class Segment:
         while high - low > 16 * 1024:
             middle = (low + high) // 2
             self.file.seek(middle)
-            found = _NEXT.search(self.file.read(BLOCK))
+            probe = self.file.read(PROBE)
+            found = NEXT.search(probe)
+            if found is None:
+                probe += self.file.read(BLOCK)
+                found = NEXT.search(probe)
             if found is None:
                 # No record begins in the next megabyte (a huge line, a hole of zeros): look left of it.
                 high = middle
                 continue
             at = middle + found.end()
-            self.file.seek(at)
-            if self.file.read(23) < stamp:
+            if probe[found.end() : found.end() + 23] < stamp:
                 low = at
             else:
                 high = middle
@@ -155,18 +166,22 @@ class LogFile:
 
     def events(self, gate: Gate | None, since: datetime | None, until: datetime) -> Iterator[Event]:
         """The records of the window that the gate lets through, in the file's order."""
+        for events in self.batches(gate, since, until):
+            yield from events
+
+    def batches(self, gate: Gate | None, since: datetime | None, until: datetime, margin: Margin | None = None) -> Iterator[list[Event]]:
+        """The same, by the block: a million records one by one would cost more than reading them."""
         clock = LocalClock(self.zone)
-        reader = _Reader(self.path.name, clock, gate)
-        future = 0
+        reader = Reader(self.path.name, clock, gate, since, until)
         for segment, offset, block, following in self._blocks(clock, since):
-            for event in reader.records(segment, offset, block, following):
-                if event.at > until:
-                    future += 1
-                elif since is None or event.at >= since:
-                    yield event
+            before = clock.last, reader.doubt_left
+            events = reader.records(segment, offset, block, following)
+            if margin is not None and reader.first_at is not None and reader.last_at is not None:
+                margin.keep((reader.first_at - SLACK, reader.last_at + SLACK, *before, (segment, offset, block, following)))
+            yield events
         self.last_at = reader.last_at
-        if future and not self.whole:
-            self.notes.append(f"{self.path.name}: {future} records are dated after now; was the clock set?")
+        if reader.future and not self.whole:
+            self.notes.append(f"{self.path.name}: {reader.future} records are dated after now; was the clock set?")
 
     def _blocks(self, clock: LocalClock, since: datetime | None) -> Iterator[tuple[str, int, bytes, bytes]]:
         """Whole records as (file, offset, bytes, what comes next); a last, unfinished line is left for the next check."""
@@ -177,9 +192,9 @@ class LogFile:
                 offset = segment.start_of(clock.naive(since - SLACK))
             segment.file.seek(offset)
             carry = b""
-            while chunk := _read(segment.file, BLOCK):
+            while chunk := segment.read(BLOCK):
                 block = carry + (chunk.replace(b"\0", b"") if b"\0" in chunk else chunk)
-                cut_at = _last_record(block)
+                cut_at = last_record(block)
                 if cut_at <= 0:
                     if len(block) > 4 * BLOCK:  # one endless line: keep its head, drop its middle
                         block = block[:LONGEST] + block[-64:]
@@ -194,125 +209,10 @@ class LogFile:
                 yield segment.name, offset, carry, newer[0].head() if newer else b""
 
 
-class _Reader:
-    """Bytes → events, remembering across blocks what a forged line needs."""
+def _unpacking(raw: IO[bytes]) -> IO[bytes]:
+    from gzip import GzipFile
 
-    def __init__(self, source: str, clock: LocalClock, gate: Gate | None):
-        self.source, self.clock, self.gate = source, clock, gate
-        self.doubt = 0  # up to here in the block, lines may belong to a name that held a line break
-        self.doubt_left = 0  # bytes of the next block that may still belong to it
-        self.last_at: datetime | None = None
-
-    def records(self, name: str, offset: int, block: bytes, following: bytes) -> Iterator[Event]:
-        """The records of one block that some rule may want; all of them when there is no gate."""
-        self._distrust(block, 0, self.doubt_left)
-        gate = self.gate
-        if gate is None or gate.open:
-            for start, stop in _all(block):
-                if (head := _HEADER.match(block, start)) and (event := self._record(block, head, stop, following, name, offset, None)):
-                    yield event
-            return
-        for head, stop, hits in self._marked(gate, block):
-            wanted = gate.wanted(hits, block, head.end())
-            if not wanted and (not block.startswith(INBOUND, head.end()) or HONEST.match(block, head.end(), stop)):
-                continue
-            event = self._record(block, head, stop, following, name, offset, wanted)
-            if event is not None and (wanted or event.ambiguous):
-                yield event
-        if found := _HEADER.match(block, _last_record(block)):  # the newest record, wanted or not
-            self.last_at = self.clock.read(found[1]) or self.last_at
-
-    def _marked(self, gate: Gate, block: bytes) -> Iterator[tuple[re.Match[bytes], int, list[int]]]:
-        """(header, end, words) of each record that holds a wanted word."""
-        head: re.Match[bytes] | None = None
-        stop = -1
-        hits: list[int] = []
-        for number, at in gate.marks(block):
-            if at < stop:
-                hits.append(number)
-                continue
-            if head is not None:
-                yield head, stop, hits
-            start = block.rfind(b"\n", 0, at) + 1
-            while not (head := _HEADER.match(block, start)) and start and not _STAMP.match(block, start):
-                start = block.rfind(b"\n", 0, start - 1) + 1  # a word in a traceback belongs to its record
-            following = _NEXT.search(block, at)
-            stop = following.start() + 1 if following else len(block)
-            hits = [number]
-        if head is not None:
-            yield head, stop, hits
-
-    def _record(
-        self, block: bytes, head: re.Match[bytes], stop: int, following: bytes, name: str, offset: int, hits: tuple[int, ...] | None
-    ) -> Event | None:
-        stamp, level, session, logger = head.groups()
-        at = self.clock.read(stamp)
-        if at is None:
-            return None
-        self.last_at = at
-        start, message = head.span()
-        body = block[message : min(stop, message + LONGEST)].decode("utf-8", "replace")
-        text, _, more = body.partition("\n")
-        text = text.rstrip("\r\0")
-        facts = _NOTHING
-        ambiguous = "it follows a user name with a line break in it" if start < self.doubt else ""
-        if may_quote(text):
-            text, facts, why = cut(text)
-            if why and not ambiguous:
-                ambiguous = why
-                if not TAIL.search(block, message, stop):
-                    self._distrust(block, stop, LONGEST)
-        followed = hits is None or self.gate is None or not self.gate.followed.isdisjoint(hits)
-        return Event(
-            at,
-            self.source,
-            text,
-            f"{name}@{offset + start}",
-            logger.decode("ascii", "replace"),
-            level.decode("ascii", "replace"),
-            session.decode("utf-8", "replace") if session else "",
-            facts,
-            more.rstrip("\n") if more else "",
-            self.clock.read(block[stop : stop + 23] if stop < len(block) else following[:23]) if followed else None,
-            hits,
-            ambiguous,
-        )
-
-    def _distrust(self, block: bytes, start: int, reach: int) -> None:
-        """A name with a line break is being written: until its real end, every line may be the name's."""
-        tail = TAIL.search(block, start, start + reach) if reach else None
-        self.doubt = tail.end() if tail else min(start + reach, len(block))
-        self.doubt_left = 0 if tail else max(0, start + reach - len(block))
-
-
-_NOTHING: dict[str, str] = {}
-
-
-def _all(block: bytes) -> Iterator[tuple[int, int]]:
-    start = 0
-    for found in _NEXT.finditer(block):
-        yield start, found.start() + 1
-        start = found.start() + 1
-    yield start, len(block)
-
-
-def _last_record(block: bytes) -> int:
-    """Where the last record of the block begins; it may go on in the next block."""
-    end = len(block)
-    while (at := block.rfind(b"\n2", 0, end)) >= 0:
-        if _HEADER.match(block, at + 1):
-            return at + 1
-        end = at
-    return 0
-
-
-def _read(file: IO[bytes], size: int) -> bytes:
-    try:
-        return file.read(size)
-    except (EOFError, gzip.BadGzipFile, OSError) as error:
-        if isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile):
-            raise
-        return b""  # a packed part that was cut short: what came before it has been read
+    return GzipFile(fileobj=raw)  # type: ignore[return-value]
 
 
 def placed(folder: Path, where: str) -> str:
@@ -337,6 +237,7 @@ def _siblings(path: Path) -> list[Path]:
     """The rotated parts, newest first."""
     found: list[tuple[int, Any]] = []
     for entry in os.scandir(path.parent):
-        if entry.name.startswith(path.name + ".") and (match := _SIBLING.fullmatch(entry.name[len(path.name) :])):
-            found.append((int(match[1]), Path(entry.path)))
+        number = entry.name.removeprefix(path.name + ".").removesuffix(".gz")
+        if entry.name != number and number.isdecimal() and number.isascii() and len(number) <= 4:
+            found.append((int(number), Path(entry.path)))
     return [sibling for _, sibling in sorted(found)]

@@ -1,0 +1,174 @@
+"""Bytes of a log → records: which of them some rule may want, with chat text cut out and tracebacks joined.
+
+This is where a long log costs its time, so what most records need comes first and in plain steps.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from watchdog.model import Event
+from watchdog.pattern import LONGEST
+from watchdog.sources.chattext import HONEST, cut, end_of_inbound, may_quote
+from watchdog.sources.gate import INBOUND, Gate
+from watchdog.sources.localtime import LocalClock
+
+# Each digit by itself: re takes longer to count them.
+_TIME = rb"2\d\d\d-\d\d-\d\d \d\d:\d\d:\d\d,\d\d\d"
+HEADER = re.compile(
+    rb"(?P<stamp>%b) (?P<level>[A-Z]+)(?: \[(?P<session>[^\]\n]{0,200})\])? (?P<logger>[\w.-]{1,200}): " % _TIME
+)
+STAMP = re.compile(rb"%b [A-Z]" % _TIME)
+NEXT = re.compile(rb"\n(?=%b)" % STAMP.pattern)
+EVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+MEMORY = 10_000  # names remembered
+_NOTHING: dict[str, str] = {}
+
+
+class Reader:
+    """Bytes → events, remembering across blocks what a forged line needs."""
+
+    def __init__(self, source: str, clock: LocalClock, gate: Gate | None, since: datetime | None = None, until: datetime | None = None):
+        self.source, self.clock, self.gate = source, clock, gate
+        self.since, self.until = since or EVER[0], until or EVER[1]
+        self.doubt = 0  # up to here in the block, lines may belong to a name that held a line break
+        self.doubt_left = 0  # bytes of the next block that may still belong to it
+        self.first_at: datetime | None = None  # of the block's first record, wanted or not
+        self.last_at: datetime | None = None  # of the newest record, wanted or not
+        self.future = 0  # records dated after the window
+        self.names: dict[bytes | None, str] = {None: ""}
+
+    def records(self, name: str, offset: int, block: bytes, following: bytes) -> list[Event]:
+        """The records of one block and of the window that some rule may want; all of them when there is no gate."""
+        self._distrust(block, 0, self.doubt_left)
+        gate = self.gate
+        first = HEADER.match(block) or HEADER.search(block)
+        self.first_at = self.clock.read(first[1]) if first else None
+        if gate is None or gate.open:
+            found = [self._record(block, head, stop, following, name, offset, None) for head, stop in _all(block)]
+        else:
+            found = self._marked(gate, name, offset, block, following)
+        if newest := HEADER.match(block, last_record(block)):
+            self.last_at = self.clock.read(newest[1]) or self.last_at
+        return [event for event in found if event is not None]
+
+    def _marked(self, gate: Gate, name: str, offset: int, block: bytes, following: bytes) -> list[Event | None]:
+        found: list[Event | None] = []
+        marks = gate.marks(block)
+        rfind, find, startswith, header, stamped = block.rfind, block.find, block.startswith, HEADER.match, STAMP.match
+        heads_of, known, meant, across = gate.heads, gate.known, gate.meant, gate.across
+        count, index = len(marks), 0
+        while index < count:
+            number, at, end = marks[index]
+            index += 1
+            start = rfind(b"\n", 0, at) + 1
+            head = header(block, start)
+            while head is None and start and not stamped(block, start):
+                start = rfind(b"\n", 0, start - 1) + 1  # a word in a traceback belongs to its record
+                head = header(block, start)
+            stop = find(b"\n", end) + 1 or len(block)
+            if stop < len(block) and not stamped(block, stop):
+                after = NEXT.search(block, stop)
+                stop = after.start() + 1 if after else len(block)
+            hits = meant[number]
+            if number in across:
+                hits += tuple(other for other, rest in across[number] if startswith(rest, end))
+            while index < count and marks[index][1] < stop:
+                number, _, end = marks[index]
+                hits += meant[number]
+                if number in across:
+                    hits += tuple(other for other, rest in across[number] if startswith(rest, end))
+                index += 1
+            if head is None:
+                continue
+            message = head.end()
+            wanted = tuple([one for one in hits if one < known and (not heads_of[one] or startswith(heads_of[one], message))])
+            if not wanted:
+                if not startswith(INBOUND, message) or HONEST.match(block, message, stop):
+                    continue
+                event = self._record(block, head, stop, following, name, offset, wanted)
+                if event is not None and event.ambiguous:
+                    found.append(event)
+            else:
+                found.append(self._record(block, head, stop, following, name, offset, wanted))
+        return found
+
+    def _name(self, raw: bytes | None) -> str:
+        """Names come again and again."""
+        name = self.names.get(raw)
+        if name is None:
+            if len(self.names) > MEMORY:
+                self.names = {None: ""}
+            name = self.names[raw] = str(raw or b"", "utf-8", "replace")
+        return name
+
+    def _record(
+        self, block: bytes, head: re.Match[bytes], stop: int, following: bytes, name: str, offset: int, hits: tuple[int, ...] | None
+    ) -> Event | None:
+        stamp, level, session, logger = head.groups()
+        at = self.clock.read(stamp)
+        if at is None:
+            return None
+        start, message = head.span()
+        text = str(block[message : stop if stop - message <= LONGEST else message + LONGEST], "utf-8", "replace")
+        more = ""
+        if (cut_at := text.find("\n")) >= 0:
+            text, more = text[:cut_at], text[cut_at + 1 :]
+        text = text.rstrip("\r\0")
+        facts = _NOTHING
+        ambiguous = "it follows a user name with a line break in it" if start < self.doubt else ""
+        if may_quote(text):
+            text, facts, why = cut(text)
+            if why and not ambiguous:
+                ambiguous = why
+                if not end_of_inbound(block, message, stop):
+                    self._distrust(block, stop, LONGEST)
+        if not self.since <= at <= self.until:
+            self.future += at > self.until
+            return None
+        next_at = None
+        if hits is None or self.gate is None or (self.gate.followed and not self.gate.followed.isdisjoint(hits)):
+            next_at = self.clock.read(block[stop : stop + 23] if stop < len(block) else following[:23])
+        return Event(
+            at,
+            self.source,
+            text,
+            f"{name}@{offset + start}",
+            self._name(logger),
+            self._name(level),
+            self._name(session),
+            facts,
+            more.rstrip("\n") if more else "",
+            next_at,
+            hits,
+            ambiguous,
+        )
+
+    def _distrust(self, block: bytes, start: int, reach: int) -> None:
+        """A name with a line break is being written: until its real end, every line may be the name's."""
+        end = end_of_inbound(block, start, start + reach) if reach else 0
+        self.doubt = end or min(start + reach, len(block))
+        self.doubt_left = 0 if end else max(0, start + reach - len(block))
+
+
+def _all(block: bytes) -> Iterator[tuple[re.Match[bytes], int]]:
+    """(header, end) of each record."""
+    start = 0
+    for found in NEXT.finditer(block):
+        if head := HEADER.match(block, start):
+            yield head, found.start() + 1
+        start = found.start() + 1
+    if head := HEADER.match(block, start):
+        yield head, len(block)
+
+
+def last_record(block: bytes) -> int:
+    """Where the last record of the block begins; it may go on in the next block."""
+    end = len(block)
+    while (at := block.rfind(b"\n2", 0, end)) >= 0:
+        if HEADER.match(block, at + 1):
+            return at + 1
+        end = at
+    return 0
