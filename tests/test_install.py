@@ -315,7 +315,7 @@ def test_without_a_home_or_a_crontab_command_nothing_is_written(
     fake_cron: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["install", "--cron", "--home", "/nowhere/.hermes"]) == 2
-    assert "/nowhere/.hermes: no such folder; is Hermes installed for this user?" in capsys.readouterr().err
+    assert "/nowhere/.hermes: no such folder; give --home DIR or set HERMES_HOME" in capsys.readouterr().err
     monkeypatch.setenv("PATH", "/nowhere")
     assert main(["install", "--cron", "--home", str(fake_cron.parent / ".hermes")]) == 2
     assert "there is no 'crontab' command on this machine" in capsys.readouterr().err

@@ -27,20 +27,21 @@ class Status:
     suspected: int = 0
     waiting: tuple[int, ...] = ()  # plans that wait for an answer
     cut_off: tuple[int, ...] = ()  # plans that were begun and not finished
+    blind: tuple[tuple[str, str], ...] = ()  # what the last check could not see, and why
     disarmed: str = ""
     problem: str = ""  # with an edit of the files that the daemon does not use
     last_error: str = ""
 
     @property
     def well(self) -> bool:
-        return not (self.open or self.cut_off or self.disarmed or self.problem or self.last_error)
+        return not (self.open or self.blind or self.cut_off or self.disarmed or self.problem or self.last_error)
 
 
 def gather(ctx: Context, crontab: Callable[[], str] | None = None) -> Status:
     """Look at the store, the daemon's note and the crontab."""
     from watchdog.daemon_note import read_note
     from watchdog.lock import at_work
-    from watchdog.store.incidents import all_incidents, last_check, last_runs
+    from watchdog.store.incidents import all_incidents, last_blind, last_check, last_runs
 
     note = read_note(ctx.state)
     store = ctx.look_at_store()
@@ -51,6 +52,7 @@ def gather(ctx: Context, crontab: Callable[[], str] | None = None) -> Status:
 
         with store:
             runs, told["last"] = last_runs(store), last_check(store)
+            told["blind"] = tuple(sorted(last_blind(store).items()))
             known = all_incidents(store, only_open=True)
             told["open"] = tuple((one.severity, one.rule, one.says) for one in known if one.status == "open")
             told["suspected"] = sum(one.status == "suspected" for one in known)
@@ -111,6 +113,8 @@ def as_text(told: Status, colour: bool = False) -> str:
         lines.append(f"  {paint('cut off', 'high', colour)}      plan {number}; see: hermes-watchdog plan {number}, then resume or abandon")
     for number in told.waiting:
         lines.append(f"  asked        plan {number} waits for an answer; see: hermes-watchdog plan {number}")
+    for source, why in told.blind:
+        lines.append(f"  {paint('cannot see', 'high', colour)}   {source}: {why}")
     for severity, rule, says in told.open:
         lines.append(f"  {paint(severity, severity, colour):<12} {rule}: {says}")
     if not told.open:
@@ -133,6 +137,7 @@ def as_json(told: Status) -> dict[str, Any]:
         "at_work": told.at_work or None,
         "armed": not told.disarmed,
         "disarmed": told.disarmed or None,
+        "blind": dict(told.blind),
         "open": [{"severity": severity, "rule": rule, "says": says} for severity, rule, says in told.open],
         "suspected": told.suspected,
         "plans_waiting": list(told.waiting),

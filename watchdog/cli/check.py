@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from datetime import datetime, timedelta
+from pathlib import Path
 
 from watchdog.cli.common import WELL, WRONG, Context, a_duration, a_time, add_common, colours, context, in_zone, print_json
 from watchdog.model import EVERY_CHECK, Report
@@ -80,10 +82,10 @@ def _one_home(args: argparse.Namespace) -> Report:
         from watchdog.errors import WatchdogError
 
         raise WatchdogError("--now goes with --dry-run: a check that acts uses the real time")
-    if not ctx.home.is_dir():
-        from watchdog.errors import WatchdogError
+    if not readable(ctx.home):
+        from watchdog.cli.place import need_home
 
-        raise WatchdogError(f"{ctx.home}: no such folder; give --home DIR or set HERMES_HOME")
+        need_home(ctx.home)
     if args.dry_run:
         from watchdog.pipeline import dry_run
 
@@ -130,16 +132,22 @@ def _worth_telling(report: Report) -> bool:
     return bool(report.outcomes) or report.newly_blind or any(change.what != "seen" for change in report.changes)
 
 
-def run_replay(args: argparse.Namespace) -> int:
-    from pathlib import Path
+def readable(folder: Path) -> bool:
+    """Whether this is a folder that we may look into; why not, need_home says."""
+    return os.access(folder, os.R_OK | os.X_OK, effective_ids=True) and folder.is_dir()
 
+
+def run_replay(args: argparse.Namespace) -> int:
     from watchdog.errors import WatchdogError
     from watchdog.pipeline import replay, span_of
     from watchdog.report import as_json, timeline
 
-    folder = Path(args.dir)
-    if not folder.is_dir():
-        raise WatchdogError(f"{args.dir}: no such folder; give a Hermes home or a folder with gateway.log in it")
+    if not readable(folder := Path(args.dir)):
+        if not os.path.lexists(folder):
+            raise WatchdogError(f"{args.dir}: no such folder; give a Hermes home or a folder with gateway.log in it")
+        from watchdog.cli.place import need_home
+
+        need_home(folder)
     args.home = args.dir
     ctx = context(args)
     sources = ctx.sources(stated=args.gateway)

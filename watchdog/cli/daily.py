@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from watchdog.cli.common import CONFIG, WELL, WRONG, Context, a_duration, add_command, add_common, colours, context, paint, print_json
+from watchdog.cli.place import need_home
 from watchdog.errors import WatchdogError
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ examples:
   hermes-watchdog status
   hermes-watchdog status --json
 
-exit codes: 0 well · 1 something is open, disarmed, cut off or failing"""),
+exit codes: 0 well · 1 something is open, cannot be seen, disarmed, cut off or failing"""),
     "install": ("make checks happen: a cron line, a systemd timer or a service", """\
 Shows the entry, then writes it for this user and this home. Doing it twice changes nothing; 'uninstall' takes exactly it away.
 
@@ -115,7 +116,7 @@ def run_daemon(args: argparse.Namespace) -> int:
     from watchdog.cli.check import run_once
     from watchdog.daemon import Daemon, heard, say
 
-    _need_home(context(args))
+    need_home(context(args).home)
 
     def load() -> Context:
         ctx = context(args, datetime.now(UTC))
@@ -140,7 +141,7 @@ def run_install(args: argparse.Namespace) -> int:
     from watchdog import install
 
     ctx = context(args)
-    _need_home(ctx)
+    need_home(ctx.home)
     results = [_install(args, entry, install) for entry in _entries(args, ctx)]
     if args.json:
         print_json({"entries": results, "written": not args.dry_run})
@@ -295,19 +296,6 @@ def run_completion(args: argparse.Namespace) -> int:
 
     print(script(args.shell, parser()), end="")
     return WELL
-
-
-def _need_home(ctx: Context) -> None:
-    if not ctx.home.is_dir():
-        raise WatchdogError(f"{ctx.home}: no such folder; is Hermes installed for this user? Give --home DIR or set HERMES_HOME")
-    if not os.access(ctx.home, os.R_OK | os.X_OK):
-        import pwd
-
-        try:
-            owner = pwd.getpwuid(ctx.home.stat().st_uid).pw_name
-        except KeyError:
-            owner = str(ctx.home.stat().st_uid)
-        raise WatchdogError(f"{ctx.home} belongs to {owner} and may not be read; run this as that user: sudo -u {owner} hermes-watchdog …")
 
 
 def _text(path: Path) -> str | None:

@@ -279,6 +279,9 @@ def _files(args: argparse.Namespace) -> list[str] | None:
 
     files = list(args.files)
     if args.home:
+        from watchdog.cli.place import need_home
+
+        need_home(Path(args.home))
         found = [str(path) for path in databases(Path(args.home))]
         if not found and not files:
             print(f"{args.home}: no database here; is this the Hermes home?", file=sys.stderr)

@@ -42,11 +42,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def explain_rule(args: argparse.Namespace, ctx: Any, rule: Any) -> int:
+    from watchdog.cli.place import need_home
     from watchdog.evaluate import lines_by_source
     from watchdog.explain import explain
     from watchdog.pipeline import look_back
     from watchdog.reading import read_all
 
+    need_home(ctx.home)
     now = in_zone(args.now, ctx) if args.now else ctx.now
     start = look_back(ctx.book, ctx.look_at_store(), now)
     reading = read_all(ctx.sources(stated=args.gateway or ""), lines_by_source([rule]), start, now)

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from watchdog.cli.common import CONFIG, WELL, WRONG, Context, a_duration, add_command, add_common, complain, context, print_json
+from watchdog.cli.place import need_known, store_of
 
 if TYPE_CHECKING:
     from watchdog.notices import Silence
@@ -114,9 +115,10 @@ def run_silence(args: argparse.Namespace) -> int:
     if args.what == "*":
         complain("to silence everything, say: hermes-watchdog maintenance on --for 2h")
         return CONFIG
+    need_known(ctx)
     rule = args.what.split(" ")[0]
     known = {one.id for one in ctx.book.rules} | {"blind", "target", "disarmed"}
-    with ctx.store() as store:
+    with store_of(ctx) as store:
         keys = {row[0] for row in store.db.execute("SELECT DISTINCT key FROM incidents")}
         made = messages.silence(store, args.what, ctx.now + args.span, exact(args.because, 200), user_name(), ctx.now)
     unknown = rule not in known and args.what not in keys
@@ -148,7 +150,7 @@ def run_unsilence(args: argparse.Namespace) -> int:
     from watchdog.store import messages
 
     ctx = context(args)
-    with ctx.store() as store:
+    with store_of(ctx) as store:
         ended = messages.unsilence(store, args.id, ctx.now)
     if args.json:
         print_json({"id": args.id, "ended": ended})
@@ -168,10 +170,11 @@ def run_maintenance(args: argparse.Namespace) -> int:
         if args.span is None:
             complain("for how long? say: hermes-watchdog maintenance on --for 2h")
             return CONFIG
-        with ctx.store() as store:
+        need_known(ctx)
+        with store_of(ctx) as store:
             now_on = messages.silence(store, "*", ctx.now + args.span, exact(args.because, 200), user_name(), ctx.now)
     elif args.switch == "off":
-        with ctx.store() as store:
+        with store_of(ctx) as store:
             before = messages.maintenance(store, ctx.now)
             now_on = None
             if before:

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from watchdog.cli.common import WELL, WRONG, Context, add_command, add_common, colours, context, paint, print_json
+from watchdog.cli.place import need_known, store_of
 from watchdog.cli.plans_shown import line, plan_json, shown
 from watchdog.errors import WatchdogError
 
@@ -135,16 +136,17 @@ def run_plan(args: argparse.Namespace) -> int:
     from watchdog.store import plans as rows
 
     ctx = context(args)
-    store = ctx.store() if args.code else ctx.look_at_store()
+    store = ctx.look_at_store()
     one = _get(store, args.id)
-    assert store is not None
     code = ""
     if args.code:
         from watchdog.approval import COMMAND_LINE, new_code
 
         if one.state != "pending" or one.expires_at <= ctx.now:
             raise WatchdogError(f"plan {one.id} is {'expired' if one.state == 'pending' else one.state}; there is nothing to answer")
-        code = new_code(store, one.id, COMMAND_LINE, ctx.now)
+        with store_of(ctx) as written:
+            code = new_code(written, one.id, COMMAND_LINE, ctx.now)
+    assert store is not None
     steps = rows.steps_of(store, one.id)
     if args.json:
         print_json({**plan_json(one), "done": steps, "audit": rows.audit_lines(store, one.id), **({"code": code} if code else {})})
@@ -160,7 +162,7 @@ def run_answer(args: argparse.Namespace) -> int:
     word = sys.stdin.readline(200).strip() if args.code == "-" else args.code
     if not word:
         raise WatchdogError("no code was given; it is in the message, or make one: hermes-watchdog plan ID --code")
-    with ctx.store() as store:
+    with store_of(ctx) as store:
         told = answer(store, word, args.command == "approve", _user(), COMMAND_LINE, ctx.now, limits=ctx.settings.limits)
         if not told.ok or not told.approved:
             _say(args, told.says, told.ok, told.plan_id)
@@ -183,8 +185,9 @@ def _act(args: argparse.Namespace, ctx: Context, store: Store, plan_id: int, goi
         outcomes = resume(plan_id, store, world, look_again, _user()) if going_on else carry_out(plan_id, store, world, look_again)
     except KeyboardInterrupt:
         outcomes = find_interrupted(store, world)
+    code = _tell(args, outcomes, plan_id)  # first here: what was done is said even when nothing can be recorded any more
     tell_outcomes(outcomes, ctx.book, ctx.sources(), store, ctx.settings, world.clock())
-    return _tell(args, outcomes, plan_id)
+    return code
 
 
 def _tell(args: argparse.Namespace, outcomes: tuple[Outcome, ...], plan_id: int) -> int:
@@ -206,7 +209,8 @@ def run_arm(args: argparse.Namespace) -> int:
     from watchdog import approval
 
     ctx = context(args)
-    with ctx.store() as store:
+    need_known(ctx)
+    with store_of(ctx) as store:
         if args.command == "arm":
             changed = approval.arm(store, _user(), ctx.now, args.because, args.forget)
             says = "armed: approved plans are carried out again" if changed else "it was armed already"
@@ -221,7 +225,7 @@ def run_arm(args: argparse.Namespace) -> int:
 
 def run_resume(args: argparse.Namespace) -> int:
     ctx = context(args)
-    with ctx.store() as store:
+    with store_of(ctx) as store:
         _get(store, args.id)
         return _act(args, ctx, store, args.id, going_on=True)
 
@@ -230,7 +234,7 @@ def run_abandon(args: argparse.Namespace) -> int:
     from watchdog.interrupted import abandon
 
     ctx = context(args)
-    with ctx.store() as store:
+    with store_of(ctx) as store:
         _get(store, args.id)
         told = abandon(args.id, store, _world(ctx), _user())
     _say(args, told.says, True, args.id)

@@ -1,0 +1,150 @@
+"""What a command says to somebody whose home, store or disk it is not: a sentence and exit code 2, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from watchdog.cli import main
+from watchdog.cli.place import need_home
+from watchdog.errors import WatchdogError
+from watchdog.store import Store
+
+NOBODY = 65534
+as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+
+
+@pytest.fixture
+def place(monkeypatch):
+    """A folder that everybody may enter; HOME, settings and state are in it."""
+    folder = Path(tempfile.mkdtemp(prefix="strangers-"))
+    folder.chmod(0o755)
+    for name in ("HERMES_HOME", "HERMES_WATCHDOG_CONFIG", "HERMES_WATCHDOG_STATE", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(folder))
+    yield folder
+    shutil.rmtree(folder)
+
+
+def refused(home: Path) -> str:
+    """What nobody is told of this home."""
+    os.setegid(NOBODY)
+    os.seteuid(NOBODY)
+    try:
+        with pytest.raises(WatchdogError) as caught:
+            need_home(home)
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+    return str(caught.value)
+
+
+def said(capsys, *words: str) -> tuple[int, str, str]:
+    try:
+        code = main(list(words))
+    except SystemExit as end:
+        code = int(end.code or 0)
+    told = capsys.readouterr()
+    return code, told.out, told.err
+
+
+@as_root
+def test_the_home_of_another_user_is_told_by_its_owner(place):
+    (place / "home").mkdir(mode=0o700)
+    assert refused(place / "home") == (
+        f"{place / 'home'} belongs to root and may not be read; run this as that user: sudo -u root hermes-watchdog …"
+    )
+
+
+@as_root
+def test_a_home_behind_a_closed_door_is_told(place):
+    (place / "closed" / "home").mkdir(parents=True)
+    (place / "closed").chmod(0o700)
+    assert refused(place / "closed" / "home") == (
+        f"{place / 'closed' / 'home'} cannot be reached: a folder on the way may not be entered; run this as the gateway's user"
+    )
+
+
+@as_root
+def test_ones_own_home_without_rights_is_told_with_the_command_that_helps(place):
+    (place / "home").mkdir(mode=0o000)
+    os.chown(place / "home", NOBODY, NOBODY)
+    assert refused(place / "home") == f"{place / 'home'} is yours and may not be read; run: chmod u+rx {place / 'home'}"
+
+
+COMMANDS = [["check"], ["check", "--dry-run"], ["explain", "session-stuck"], ["db", "check"], ["run"], ["install", "--cron", "--dry-run"]]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_command_that_looks_at_a_home_makes_sure_of_it_first(place, capsys, words):
+    (place / "home").touch()
+    code, out, err = said(capsys, *words, "--home", str(place / "home"))
+    assert code == (1 if words[0] == "db" else 2) and out == ""
+    assert err.endswith(f"{place / 'home'} is not a folder; give --home DIR or set HERMES_HOME\n") and "Traceback" not in err
+
+
+def test_a_replay_of_what_is_not_a_folder_is_told(place, capsys):
+    (place / "home").touch()
+    code, _, err = said(capsys, "replay", str(place / "home"))
+    assert code == 2 and "is not a folder" in err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["arm"], ["disarm"], ["silence", "gateway-down", "--for", "2h", "--because", "x"], ["maintenance", "on", "--for", "2h", "--because", "x"]],
+    ids=lambda words: words[0],
+)
+def test_a_word_about_a_home_that_never_was_is_a_slip_of_the_pen(place, capsys, words):
+    code, out, err = said(capsys, *words, "--home", str(place / ".hermse"))
+    assert code == 2 and out == "" and "no such folder; give --home DIR or set HERMES_HOME" in err
+    assert not (place / ".local").exists()
+
+
+def test_a_home_that_is_gone_but_known_can_still_be_disarmed(place, capsys):
+    (place / ".hermes").mkdir()
+    assert said(capsys, "disarm")[0] == 0
+    (place / ".hermes").rmdir()
+    assert said(capsys, "arm")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["approve", "ABCDEFGH"],
+        ["refuse", "ABCDEFGH"],
+        ["disarm"],
+        ["silence", "gateway-down", "--for", "2h", "--because", "x"],
+        ["maintenance", "on", "--for", "2h", "--because", "x"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_store_that_cannot_be_written_is_told_and_nothing_is_done(place, capsys, monkeypatch, words):
+    (place / ".hermes").mkdir()
+    assert said(capsys, "disarm")[0] == said(capsys, "arm")[0] == 0
+    (state,) = (place / ".local" / "state" / "hermes-watchdog").iterdir()
+    init = Store.__init__
+
+    def only_to_read(self, db, path):
+        init(self, db, path)
+        db.execute("PRAGMA query_only = ON")
+
+    monkeypatch.setattr(Store, "__init__", only_to_read)
+    code, out, err = said(capsys, *words)
+    assert (code, out) == (2, "")
+    assert err == (
+        f"hermes-watchdog: cannot write the store {state}/watchdog.db: attempt to write a readonly database; "
+        "free space there, or give another folder with --state DIR\n"
+    )
+
+
+def test_status_tells_what_the_last_check_could_not_see(place, capsys):
+    (place / ".hermes").mkdir()
+    said(capsys, "check")
+    code, out, _ = said(capsys, "status")
+    assert code == 1 and "cannot see   gateway.log: no such file" in out
+    code, out, _ = said(capsys, "status", "--json")
+    assert code == 1 and '"gateway.log": "no such file' in out
