@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +18,13 @@ from .watchdog import Watchdog
 from .world import World
 
 # The long ones first, so that no worker is left alone with one at the end.
-LONG = ("does_not_help", "matrix", "cron", "operators", "busy", "wedge", "resume_loop", "hung_chat")
+LONG = ("does_not_help", "cron", "matrix", "cut_off", "busy", "hung_chat", "operators", "loop", "every_point", "timer", "wedge", "user_unit",
+        "rejected", "killed")
+LIMIT = 300         # seconds; nothing takes half as long on two busy cores
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "thorough: left out where the lab is only a gate (make lab runs it)")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -29,16 +36,35 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Get what is missing, once, before the workers start."""
-    if session.config.option.markexpr == "lab" and not hasattr(session.config, "workerinput"):
+    if session.config.option.markexpr.startswith("lab") and not hasattr(session.config, "workerinput"):
         parts.install()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """No scenario holds the others up for ever; what it started is ended all the same."""
+    def ring(number: int, frame: object) -> None:
+        raise AssertionError(f"not done within {LIMIT} s")
+
+    if item.get_closest_marker("lab"):
+        before = signal.signal(signal.SIGALRM, ring)
+        signal.alarm(LIMIT)
+    yield
+    if item.get_closest_marker("lab"):
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture(scope="session")
 def real_parts() -> None:
-    lacking = parts.missing()
-    if lacking:
+    needs()
+
+
+def needs(*more: str) -> None:
+    """Skip, in a plain sentence, where a real part cannot be had; LAB_REQUIRED=1 makes that a failure."""
+    if lacking := parts.missing(*more):
         reason = "; ".join(f"{part}: {why}" for part, why in lacking.items())
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"the lab lacks {reason}")
+        (pytest.fail if os.environ.get("LAB_REQUIRED") else pytest.skip)(f"the lab lacks {reason}")
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -53,13 +79,13 @@ FAILED = pytest.StashKey[bool]()
 
 @pytest.fixture
 def lab(real_parts: None, request: pytest.FixtureRequest) -> Iterator[Callable[..., SimpleNamespace]]:
-    """lab('0.19.0', platforms=(…)) → world, machine, gateway (not started), watchdog."""
+    """lab('0.19.0', platforms=(…), hurry=(rules whose waiting is cut short,)) → world, machine, gateway (not started), watchdog."""
     worlds: list[World] = []
     machines: list[Machine] = []
     gateways: list[Gateway] = []
 
     def make(version: str, platforms: tuple[str, ...] = ("telegram",), systemd: bool = True, user: bool = False,
-             settings: str = "", rules: dict[str, str] | None = None, **how) -> SimpleNamespace:
+             settings: str = "", hurry: tuple[str, ...] = (), **how) -> SimpleNamespace:
         world = World()
         worlds.append(world)
         machine = Machine(world, systemd, user)
@@ -68,7 +94,7 @@ def lab(real_parts: None, request: pytest.FixtureRequest) -> Iterator[Callable[.
         gateway = Gateway(machine, version, platforms, **how)
         gateways.append(gateway)
         return SimpleNamespace(world=world, machine=machine, gateway=gateway,
-                               watchdog=Watchdog(gateway, settings, rules))
+                               watchdog=Watchdog(gateway, settings, hurry))
 
     yield make
     for machine in machines:

@@ -111,7 +111,7 @@ class Gateway:
     def starts(self) -> int:
         return self.count("gateway.log", "Gateway running with")
 
-    def wait_until_running(self, starts: int = 1, within: float = 60) -> None:
+    def wait_until_running(self, starts: int = 1, within: float = 120) -> None:
         until(lambda: self.starts() >= starts, f"start {starts} of the gateway", within=within, explain=self.explain)
 
     def is_down(self) -> bool:
@@ -137,7 +137,7 @@ class Gateway:
     def count(self, name: str, pattern: str) -> int:
         return len(re.findall(pattern, self.log(name)))
 
-    def wait_for(self, pattern: str, times: int = 1, name: str = "gateway.log", within: float = 60) -> None:
+    def wait_for(self, pattern: str, times: int = 1, name: str = "gateway.log", within: float = 120) -> None:
         until(lambda: self.count(name, pattern) >= times, f"{times} x {pattern!r} in {name}", within=within, every=0.2,
               explain=self.explain)
 
@@ -159,7 +159,7 @@ class Gateway:
         sent = self.machine.world.get("telegram", "bots", of=TOKEN)
         return [m.get("text", "") for m in sent if chat is None or int(m.get("chat_id", 0)) == chat]
 
-    def answers(self, question: str, chat: int = 42, within: float = 60, **more) -> None:
+    def answers(self, question: str, chat: int = 42, within: float = 120, **more) -> None:
         """A real message goes in and its answer comes back to the chat."""
         word = f"Answer{os.urandom(4).hex()}"        # nothing that Markdown would escape
         self.machine.world.do("llm", "behave", match=re.escape(question), say=word, do="answer")

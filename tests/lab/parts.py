@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,12 +21,16 @@ PACKAGES = {
     "util-linux": Path("/usr/bin/nsenter"),
     "cron": Path("/usr/sbin/cron"),
     "curl": Path("/usr/bin/curl"),
+    "dbus-user-session": Path("/usr/lib/systemd/user/dbus.socket"),
 }
+ONLY_SOME = ("dbus-user-session", "synapse")         # needed by one scenario each
 VENVS = {
     **{f"hermes-{v}": (f"hermes-agent=={v}", *HERMES_EXTRAS) for v in VERSIONS},
     "synapse": ("matrix-synapse==1.163.2",),
 }
-INSTALL_LIMIT = 900
+INSTALL_LIMIT = 300
+CHECKOUT = Path(__file__).resolve().parents[2]
+SOURCES = ("pyproject.toml", "README.md", "LICENSE", "constraints.txt", "watchdog", "rules")
 COMMAND = Path(os.environ.get("LAB_WATCHDOG") or Path(sys.executable).parent / "hermes-watchdog")
 
 
@@ -44,22 +49,37 @@ def certificates() -> list[Path]:
     return [*found, *(file for file in (Path("/etc/ssl/certs/ca-certificates.crt"),) if file.exists())]
 
 
-def missing() -> dict[str, str]:
-    """Each part that is not here, with the reason."""
+def missing(*more: str) -> dict[str, str]:
+    """Each part that is not here, with the reason; `more` are parts that only some scenarios need."""
     lacking = {}
     if sys.platform != "linux":
         return {"linux": "the lab needs Linux namespaces"}
     if os.geteuid() != 0:
         lacking["root"] = "namespaces and a private systemd need root"
     for package, file in PACKAGES.items():
-        if not file.exists():
+        if not file.exists() and (package not in ONLY_SOME or package in more):
             lacking[package] = f"{file} is not there; apt-get install {package}"
-    for name in VENVS:
-        if not (venv(name) / ".ready").exists():
+    if not lacking and (why := _no_namespaces()):
+        lacking["namespaces"] = why
+    for name in (*(f"hermes-{version}" for version in VERSIONS), *more):
+        if name in VENVS and not (venv(name) / ".ready").exists():
             lacking[name] = f"{venv(name)} is not there; run: python tests/lab/parts.py"
     if not COMMAND.exists():
         lacking["hermes-watchdog"] = f"{COMMAND} is not there; pip install the project into this environment"
     return lacking
+
+
+def _no_namespaces() -> str:
+    """Why this machine, a container for example, lets nobody make machines in it; '' when it does."""
+    try:
+        subprocess.run(["unshare", "-f", "-p", "-m", "-i", "-n", "-C", "--mount-proc", "--propagation", "private", "sh", "-c",
+                        "mount -t tmpfs tmpfs /run && mount -t cgroup2 cgroup2 /sys/fs/cgroup && ip link set lo up"],
+                       check=True, capture_output=True, text=True, timeout=20)
+    except subprocess.CalledProcessError as error:
+        return f"this machine makes no private namespaces: {(error.stderr.strip() or 'refused').splitlines()[-1]}"
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"this machine makes no private namespaces: {error}"
+    return "" if "cgroup2" in Path("/proc/mounts").read_text() else "no cgroup2 file system is mounted here"
 
 
 @contextmanager
@@ -107,17 +127,38 @@ def _install_venv(name: str) -> str:
 
 def install() -> dict[str, str]:
     """Get every missing part; what could not be had, with the reason."""
-    if not missing():
+    if not missing(*ONLY_SOME):
         return {}
     with _one_at_a_time():
         problems = _install_packages()
         for name in VENVS:
             if problem := _install_venv(name):
                 problems[name] = problem
-    return {**missing(), **problems}
+    return {**missing(*ONLY_SOME), **problems}
+
+
+def install_watchdog() -> Path:
+    """This checkout as its users get it: a wheel, in an environment of its own; the command."""
+    folder = CACHE / "watchdog"
+    with _one_at_a_time(), tempfile.TemporaryDirectory() as place:
+        for name in SOURCES:        # a copy: what an earlier build left in the checkout must not get into the wheel
+            source = CHECKOUT / name
+            (shutil.copytree if source.is_dir() else shutil.copy)(source, Path(place, name))
+        pip = [str(folder / "bin/python"), "-m", "pip", "--disable-pip-version-check", "-q"]
+        problem = "" if (folder / "bin/python").exists() else _run(sys.executable, "-m", "venv", str(folder))
+        problem = problem or _run(*pip, "wheel", "--no-deps", "-w", f"{place}/dist", place)
+        wheels = [str(wheel) for wheel in Path(place, "dist").glob("*.whl")]
+        problem = problem or _run(*pip, "install", "-c", f"{place}/constraints.txt", *wheels)
+        problem = problem or _run(*pip, "install", "--force-reinstall", "--no-deps", *wheels)
+    if problem:
+        raise SystemExit(f"the watchdog could not be installed for the lab: {problem}")
+    return folder / "bin/hermes-watchdog"
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["watchdog"]:
+        print(install_watchdog())
+        sys.exit()
     lacking = install()
     for part, reason in lacking.items():
         print(f"missing: {part}: {reason}")

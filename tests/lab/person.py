@@ -27,7 +27,7 @@ def messages(lab: SimpleNamespace) -> list[str]:
     return [f"{one.get('title', '')}\n{one.get('message', '')}" for one in told]
 
 
-def asked(lab: SimpleNamespace, rule: str, within: float = 60) -> SimpleNamespace:
+def asked(lab: SimpleNamespace, rule: str, within: float = 120) -> SimpleNamespace:
     """Real checks, as cron would run them, until a question about the rule has arrived: its text and code."""
     lab.watchdog.until_found(rule, within)
 
@@ -40,7 +40,7 @@ def asked(lab: SimpleNamespace, rule: str, within: float = 60) -> SimpleNamespac
         return None
 
     # two checks confirm a gateway that is down; a gateway that was just started gets its grace first
-    return until(check, f"a question about {rule}", within=30, every=1, explain=lambda: "\n--\n".join(
+    return until(check, f"a question about {rule}", within=90, every=1, explain=lambda: "\n--\n".join(
         (lab.watchdog("check", "--dry-run").text, *messages(lab))))
 
 
@@ -62,8 +62,10 @@ def hears_the_end(lab: SimpleNamespace, *words: str) -> str:
     raise AssertionError("nobody was told the end\n" + "\n--\n".join(messages(lab)))
 
 
-def is_quiet(lab: SimpleNamespace, checks: int = 2) -> None:
-    """Nothing open, nothing proposed, nothing sent, check after check."""
+def is_quiet(lab: SimpleNamespace, checks: int = 2, shipped: bool = True) -> None:
+    """Nothing open, nothing proposed, nothing sent, check after check, with every rule as shipped."""
+    if shipped:
+        lab.watchdog.as_shipped()
     before = len(messages(lab))
     for _ in range(checks):
         report = lab.watchdog.json("check")
@@ -76,7 +78,7 @@ def open_rules(report: dict) -> list[str]:
     return sorted(one["rule"] for one in report["incidents"] if one["status"] in ("open", "suspected"))
 
 
-def presses(lab: SimpleNamespace, label: str, topic: str = "secret-topic-of-anna", within: float = 60) -> None:
+def presses(lab: SimpleNamespace, label: str, topic: str = "secret-topic-of-anna", within: float = 120) -> None:
     """A tap on a button of the newest ntfy message: the phone sends the request that the button holds."""
     def button() -> dict | None:
         for message in reversed(lab.world.get("ntfy", "messages")):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from . import person
 from .waiting import until
 
 
-def test_a_bare_gateway_that_was_killed_is_started_detached(lab):
-    it = lab("0.19.0", systemd=False, settings=person.SETTINGS)
+@pytest.mark.parametrize("version", [pytest.param("0.13.0", marks=pytest.mark.thorough), "0.19.0"])
+def test_a_bare_gateway_that_was_killed_is_started_detached(lab, version):
+    it = lab(version, systemd=False, settings=person.SETTINGS)
     it.gateway.start()
     it.gateway.answers("hello")
     pid = it.gateway.pid

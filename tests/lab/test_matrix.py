@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 from . import parts, person
+from .conftest import needs
 from .waiting import until
 
 PORT = 8008
@@ -65,7 +66,8 @@ class Synapse:
 
 
 def test_a_question_is_answered_by_the_right_person_in_a_matrix_room(lab):
-    it = lab("0.19.0", settings=person.SETTINGS)
+    needs("synapse")
+    it = lab("0.19.0", settings=person.SETTINGS, hurry=("session-stuck",))
     it.gateway.start()
     it.gateway.answers("hello")
     matrix = Synapse(it.world)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from . import person
+from .conftest import both
 
 
-@pytest.mark.parametrize(("version", "dialect"), [("0.13.0", "anthropic"), ("0.13.0", "openai"), ("0.19.0", "openai")])
+@pytest.mark.parametrize(("version", "dialect"), [
+    ("0.13.0", "openai"), ("0.19.0", "openai"), pytest.param("0.13.0", "anthropic", marks=pytest.mark.thorough),
+    pytest.param("0.19.0", "anthropic", marks=pytest.mark.thorough)])
 def test_refused_content_and_broken_tls_are_told_and_no_restart_is_proposed(lab, version, dialect):
     it = lab(version, settings=person.SETTINGS, dialect=dialect)
     it.gateway.start()
@@ -35,13 +38,15 @@ def test_refused_content_and_broken_tls_are_told_and_no_restart_is_proposed(lab,
     it.gateway.answers("and now?")
 
 
-def test_a_failing_provider_is_told_and_no_restart_is_proposed(lab):
-    it = lab("0.19.0", settings=person.SETTINGS)
+@pytest.mark.thorough
+@both
+def test_a_failing_provider_is_told_and_no_restart_is_proposed(lab, version):
+    it = lab(version, settings=person.SETTINGS)
     it.gateway.start()
-    for chat, fault in enumerate(("overloaded", "quota", "bad-key"), 61):
+    for chat, fault in enumerate(("overloaded", "quota", "bad-key", "broken"), 61):
         it.world.do("llm", "behave", match=f"please {fault}", do=fault)
         it.gateway.tell(f"please {fault}", chat=chat)
-    for chat in (61, 62, 63):
+    for chat in (61, 62, 63, 64):
         it.gateway.wait_for(f"response ready: platform=telegram chat={chat}")
     it.watchdog.until_found("provider-errors")
     assert it.watchdog.json("check", "--dry-run")["plans"] == []

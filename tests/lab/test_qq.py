@@ -12,29 +12,8 @@ QQ = ("telegram", "qqbot")
 
 
 @both
-def test_a_resume_loop_is_found_after_five_cycles_and_ended_by_a_tap_on_ntfy(lab, version):
+def test_a_4009_that_recovers_is_silence_and_a_resume_loop_is_ended_by_a_tap_on_ntfy(lab, version):
     it = lab(version, platforms=QQ, settings=person.NTFY)
-    it.gateway.start()
-    it.gateway.wait_for("Ready, session_id=")
-    it.world.do("qq", "play", script="stale-loop")
-    it.gateway.wait_for("Session resumed", times=5)
-    it.gateway.wait_for("WebSocket error", times=6)  # the first one comes before the first resume
-    report = it.watchdog.json("check", "--dry-run")
-    assert person.open_rules(report) == ["qq-resume-loop"]
-
-    asking = it.watchdog.start("check")         # it waits for the answer
-    person.presses(it, "approve")
-    out, err = asking.communicate(timeout=120)
-    it.gateway.wait_until_running(starts=2)
-    it.gateway.wait_for("Ready, session_id=", times=2)
-    assert "anna" in out + err or any("anna" in text for text in person.messages(it))
-    it.gateway.answers("hello again")
-    person.is_quiet(it)
-
-
-@both
-def test_a_4009_that_recovers_is_silence(lab, version):
-    it = lab(version, platforms=QQ, settings=person.SETTINGS)
     it.gateway.start()
     it.gateway.wait_for("Ready, session_id=")
     for round in (1, 2, 3):
@@ -44,9 +23,27 @@ def test_a_4009_that_recovers_is_silence(lab, version):
         person.is_quiet(it, checks=1)
     assert person.messages(it) == []
 
+    resumed, lost = it.gateway.count("gateway.log", "Session resumed"), it.gateway.count("gateway.log", "WebSocket error")
+    ready = it.gateway.count("gateway.log", "Ready, session_id=")
+    it.world.do("qq", "play", script="stale-loop")
+    it.gateway.wait_for("Session resumed", times=resumed + 5)
+    it.gateway.wait_for("WebSocket error", times=lost + 6)  # the first one comes before the first resume
+    report = it.watchdog.json("check", "--dry-run")
+    assert person.open_rules(report) == ["qq-resume-loop"]
+    assert "resumed and lost the same session" in report["incidents"][0]["says"]
+
+    asking = it.watchdog.start("check")         # it waits for the answer
+    person.presses(it, "approve")
+    asking.communicate(timeout=200)
+    it.gateway.wait_until_running(starts=2)
+    it.gateway.wait_for("Ready, session_id=", times=ready + 1)
+    person.hears_the_end(it, "approved by anna via ntfy")
+    it.gateway.answers("hello again")
+    person.is_quiet(it)
+
 
 def test_the_wedge_of_0_13_ends_in_a_kill_by_systemd_and_answers_again(lab):
-    it = lab("0.13.0", platforms=QQ, settings=person.SETTINGS, stop_timeout=8)
+    it = lab("0.13.0", platforms=QQ, settings=person.SETTINGS, hurry=("gateway-wedged",), stop_timeout=8)
     it.gateway.start()
     it.gateway.answers("hello")
     it.world.do("qq", "play", script="dropped")

@@ -7,7 +7,7 @@ from .waiting import until
 
 
 def test_real_cron_fires_a_check_that_tells_of_a_stopped_chat(lab):
-    it = lab("0.19.0", settings=person.SETTINGS)
+    it = lab("0.19.0", settings=person.SETTINGS, hurry=("session-stuck",))
     (it.machine.units / "cron.service").write_text("[Unit]\nDefaultDependencies=no\n[Service]\nExecStart=/usr/sbin/cron -f\n")
     it.machine.systemctl("daemon-reload")
     it.gateway.start()

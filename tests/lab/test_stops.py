@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from . import person
 from .conftest import both
 from .gateway import UNIT
@@ -12,51 +14,51 @@ NO_RESTART = "[Service]\nRestart=no\n"
 
 
 @both
-def test_a_killed_gateway_is_found_down_and_started_by_approval(lab, version):
+def test_a_killed_gateway_is_found_down_and_started_by_approval_and_a_planned_stop_is_silence(lab, version):
     it = lab(version, settings=person.SETTINGS)
     it.gateway.install(extra=NO_RESTART)
     it.gateway.start()
     it.gateway.answers("hello")
     it.gateway.kill()
-    until(lambda: it.machine.show(UNIT, "ActiveState")["ActiveState"] == "failed", "systemd saw it die")
+    until(it.gateway.is_down, "systemd saw it die")
     question = person.asked(it, "gateway-down")
+    assert "died" in question.text and "without a stop" in question.text
     assert "systemctl start hermes-gateway.service" in question.text
     person.approves(it, question)
     assert it.machine.show(UNIT, "ActiveState")["ActiveState"] == "active"
     it.gateway.answers("are you back?")
-    person.hears_the_end(it)
+    person.hears_the_end(it, "gateway started")
     person.is_quiet(it)
 
-
-@both
-def test_a_planned_stop_is_silence(lab, version):
-    it = lab(version, settings=person.SETTINGS)
-    it.gateway.start()
-    it.gateway.answers("hello")
     it.machine.systemctl("stop", UNIT)
     assert it.machine.show(UNIT, "ActiveState", "Result") == {"ActiveState": "failed", "Result": "exit-code"}
     person.is_quiet(it, checks=3)
-    assert person.messages(it) == []
 
 
-def test_restarts_asked_for_in_the_chat_are_no_crash_loop(lab):
-    it = lab("0.13.0", settings=person.SETTINGS)       # whose exit status 75 systemd counts like a crash
+@pytest.mark.thorough
+@both
+def test_restarts_asked_for_in_the_chat_are_no_crash_loop(lab, version):
+    it = lab(version, settings=person.SETTINGS)        # 0.13.0's exit status 75 counts like a crash for systemd
     it.gateway.start()
     for number in range(2, 6):
         it.gateway.tell("/restart")
         it.gateway.wait_until_running(starts=number)
     it.gateway.answers("enough?")
     person.is_quiet(it)
+    assert person.messages(it) == []
 
 
-def test_a_kill_that_systemd_heals_by_itself_is_silence(lab):
-    it = lab("0.19.0", settings=person.SETTINGS)
+@pytest.mark.thorough
+@both
+def test_a_kill_that_systemd_heals_by_itself_is_silence(lab, version):
+    it = lab(version, settings=person.SETTINGS)
     it.gateway.start()
     it.gateway.answers("hello")
     it.gateway.kill()
     it.gateway.wait_until_running(starts=2)
     it.gateway.answers("hello again")
     person.is_quiet(it)
+    assert person.messages(it) == []
 
 
 def test_a_crash_loop_by_rejected_credentials_is_told_and_stopping_is_offered_not_a_restart(lab):
@@ -77,7 +79,7 @@ def test_a_crash_loop_by_rejected_credentials_is_told_and_stopping_is_offered_no
 
 
 def test_rejected_credentials_of_0_19_are_told_without_a_restart(lab):
-    it = lab("0.19.0", settings=person.SETTINGS)
+    it = lab("0.19.0", settings=person.SETTINGS, hurry=("platform-down",))
     it.world.set("telegram", mode="rejected")
     it.gateway.install()
     it.machine.systemctl("start", UNIT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from . import person
+from .conftest import needs
 from .gateway import TOKEN
 from .waiting import until
 
@@ -16,6 +17,7 @@ def asks_by(token: str) -> str:
 
 
 def test_a_user_unit_is_started_by_a_tap_in_telegram(lab):
+    needs("dbus-user-session")
     it = lab("0.19.0", user=True, settings=asks_by(TOKEN))
     it.gateway.install(extra="[Service]\nRestart=no\n")
     it.gateway.start()

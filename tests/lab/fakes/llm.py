@@ -69,6 +69,10 @@ class Llm:
         if how["do"] == "sensitive" or (how["do"] == "sensitive-after-tool" and steps):
             await out.write(sse({"error": {"message": SENSITIVE, "type": "bad_request_error", "code": 1027}}))
             return out
+        if how["do"] == "drip":             # a word now and then, for a long time
+            for _ in range(how.get("count", 10)):
+                await out.write(sse(chunk({"role": "assistant", "content": "drop "})))
+                await asyncio.sleep(how.get("every", 1))
         if how["do"] in ("hang", "reset", "tls"):
             return await self.misbehave(how, request, out, sse(chunk({"role": "assistant", "content": ""})))
         if (how["do"] == "tools" or how["do"] == "sensitive-after-tool") and steps < how.get("steps", 1):
@@ -149,6 +153,8 @@ def refuse(how: dict) -> web.Response | None:
     match how["do"]:
         case "overloaded":
             return problem(503, "server_error", "The server is overloaded, try again later")
+        case "broken":
+            return problem(500, "internal_error", "Internal server error")
         case "quota":
             return problem(429, "insufficient_quota", "You exceeded your current quota, please check your plan")
         case "bad-key":
