@@ -139,6 +139,15 @@ def test_broken_rules_and_settings_are_told_with_their_lines_and_exit_code_two(
     assert "keep the watchdog from working" in capsys.readouterr().out
 
 
+def test_a_recipe_that_may_run_by_itself_and_does_not_exist_is_told(ctx: Context, capsys: pytest.CaptureFixture[str]) -> None:
+    (ctx.config / "settings.yaml").write_text("approval: {auto: [add-missing-colums]}\n")
+    says = "approval: auto: there is no recipe 'add-missing-colums'; did you mean 'add-missing-columns'?"
+    told = answers(ctx)["settings"]
+    assert told.state == BAD and says in told.says
+    assert main(["rules", "lint", f"--config={ctx.config}", f"--state={ctx.state}"]) == 2
+    assert says in capsys.readouterr().out
+
+
 def test_a_target_whose_secret_is_missing_or_that_failed_is_told_without_its_address(ctx: Context) -> None:
     (ctx.config / "settings.yaml").write_text(
         "notify:\n  targets:\n    - {name: phone, url_env: NO_SUCH_VARIABLE}\n    - {name: room, url: 'json://u:hunter2@h/'}\n"
@@ -220,7 +229,7 @@ def test_no_terminal_means_no_colour_and_no_pause(ctx: Context, capsys: pytest.C
 
 
 def test_a_read_only_state_folder_is_said(ctx: Context, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selfcheck.os, "access", lambda path, mode: not mode & os.W_OK)
+    monkeypatch.setattr(selfcheck.os, "access", lambda path, mode, **_: not mode & os.W_OK)
     found = answers(ctx)
     assert found["store"].state == BAD and "may not be written by" in found["store"].says
     assert "it cannot be written, so databases in it cannot be healed" in found["home"].says

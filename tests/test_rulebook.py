@@ -122,3 +122,17 @@ def test_a_catastrophic_pattern_costs_a_message_and_not_a_hung_check(tmp_path, h
     seen, _ = look(load(tmp_path).rules, saved(folder), None, NOW)
     assert "took longer than" in seen.not_checked["slow"] and "nested repeats" in seen.not_checked["slow"]
     assert "telegram-down" not in seen.not_checked
+
+
+@pytest.mark.parametrize("kind", ["detect", "recipes"])
+def test_a_file_in_the_place_of_a_folder_of_rules_is_told(tmp_path, kind):
+    (tmp_path / kind).touch()
+    with pytest.raises(ConfigError, match=f"{kind}: is not a folder; one file each goes in it"):
+        load(tmp_path)
+
+
+def test_a_folder_of_rules_that_may_not_be_read_is_told(tmp_path, monkeypatch):
+    (tmp_path / "detect").mkdir()
+    monkeypatch.setattr("watchdog.rulebook.os.access", lambda *_, **__: False)
+    with pytest.raises(ConfigError, match="detect: its files cannot be read"):
+        load(tmp_path, shipped=False)

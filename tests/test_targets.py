@@ -6,7 +6,8 @@ from datetime import time, timedelta
 
 import pytest
 
-from watchdog.errors import Problem, WatchdogError
+from watchdog.errors import ConfigError, Problem, WatchdogError
+from watchdog.settings import load_settings
 from watchdog.targets import NotifySettings, Secret, read_notify
 from watchdog.yamlfile import read_documents
 
@@ -128,6 +129,12 @@ def test_without_settings_one_variable_is_enough(monkeypatch: pytest.MonkeyPatch
     assert target.url.lines() == ("json://a", "json://b")
     monkeypatch.delenv("HERMES_WATCHDOG_NOTIFY")
     assert read_notify(None) == NotifySettings()
+
+
+def test_settings_behind_a_link_to_nowhere_are_not_the_defaults(tmp_path):
+    (tmp_path / "settings.yaml").symlink_to(tmp_path / "dotfiles" / "settings.yaml")
+    with pytest.raises(ConfigError, match=r"settings\.yaml: cannot be read: No such file"):
+        load_settings(tmp_path)
 
 
 def test_a_secret_is_never_shown():

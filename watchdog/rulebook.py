@@ -85,6 +85,15 @@ def load(*folders: Path, shipped: bool = True) -> Rulebook:
     return Rulebook(tuple(sorted(rules.values(), key=lambda rule: rule.id)), recipes, off)
 
 
+def unknown_auto(auto: Iterable[str], recipes: Iterable[str], where: str) -> list[Problem]:
+    """Recipes that the settings let run by themselves and that do not exist: a slip there would never be noticed."""
+    known = sorted(recipes)
+    return [
+        Problem(where, 0, f"approval: auto: there is no recipe '{harmless(name, 40)}'{_near(name, known) or '; there are ' + ', '.join(known)}")
+        for name in sorted(set(auto) - set(known))
+    ]
+
+
 def open_to_others(path: Path, what: str) -> str:
     """Why this file is not ours alone: whoever can write a rule, a recipe or the list of approvers can act as us, or blind us."""
     try:
@@ -106,7 +115,11 @@ def open_to_others(path: Path, what: str) -> str:
 
 def _sections(folder: Path, problems: list[Problem], matters: str) -> Iterable[Section]:
     """The documents of a folder's files; where it matters who may write them, that is a mistake like any other."""
-    if not folder.is_dir():
+    if not os.path.lexists(folder):
+        return
+    if not folder.is_dir() or not os.access(folder, os.R_OK | os.X_OK, effective_ids=True):
+        what = "its files cannot be read; run as its owner, or chmod u+rx" if folder.is_dir() else "is not a folder; one file each goes in it"
+        problems.append(Problem(_shown(folder), 0, what))
         return
     for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
         if matters and (why := open_to_others(path, matters)):

@@ -98,6 +98,9 @@ def home(ctx: Context) -> Iterator[Check]:
 
 
 def rules(ctx: Context) -> Iterator[Check]:
+    from watchdog.rulebook import unknown_auto
+
+    book = None
     try:
         book = ctx.book
         off = f", {len(book.off)} switched off" if book.off else ""
@@ -106,6 +109,8 @@ def rules(ctx: Context) -> Iterator[Check]:
         yield Check("rules", BAD, str(error), "hermes-watchdog rules lint")
     try:
         where = ctx.settings.where
+        if book is not None and (wrong := unknown_auto(ctx.settings.limits.auto, book.recipes, where)):
+            raise ConfigError(wrong)
         yield Check("settings", OK, where or f"none of your own ({ctx.config / 'settings.yaml'}); the defaults hold")
     except ConfigError as error:
         yield Check("settings", BAD, str(error), f"edit {shlex.quote(str(ctx.config / 'settings.yaml'))}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import tzinfo
 from pathlib import Path
 
@@ -49,7 +50,7 @@ def zone_of(name: str) -> tzinfo | None:
 def load_settings(folder: Path) -> Settings:
     """The settings of one configuration folder; the defaults when it has none."""
     path = folder / NAME
-    if not path.exists():
+    if not os.path.lexists(path):  # a link to nowhere is a mistake, not a wish for the defaults
         return Settings(notify=read_notify(None))  # a target may still be in the environment
     problems: list[Problem] = []
     settings = Settings()

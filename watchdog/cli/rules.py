@@ -85,6 +85,7 @@ def _rule_json(rule: Any) -> dict[str, Any]:
 
 def run_lint(args: argparse.Namespace) -> int:
     from watchdog.errors import ConfigError
+    from watchdog.rulebook import unknown_auto
 
     problems: tuple[Any, ...] = ()
     try:
@@ -98,6 +99,8 @@ def run_lint(args: argparse.Namespace) -> int:
                     load()
                 except ConfigError as error:
                     found += error.problems
+            if not found:
+                found += unknown_auto(ctx.settings.limits.auto, ctx.book.recipes, ctx.settings.where)
             problems = tuple(found)
     except ConfigError as error:
         problems = error.problems
