@@ -13,6 +13,7 @@ from watchdog import notify, telling
 from watchdog.history import Disarmed
 from watchdog.model import Change, Hold, Outcome
 from watchdog.notices import Case, Memory, Restraint, Silence, Thing, Told, choose_notices
+from watchdog.rulebook import load
 from watchdog.store import Store, messages
 from watchdog.targets import NotifySettings, QuietHours, Secret, Target
 
@@ -304,6 +305,18 @@ def test_what_was_silenced_is_told_when_the_silence_is_over_and_it_is_still_ther
         assert sent == []
         later = NOW + HOUR + MINUTE
         telling.tell(report(Change("seen", incident(recipe=None))), store, PHONE, later)
+        assert len(sent) == 1
+
+
+def test_what_ends_because_its_rule_was_switched_off_is_not_called_gone(sent: list[notify.Letter]):
+    open_, over = incident(recipe=None), incident(recipe=None, status="resolved", resolved_at=NOW + MINUTE)
+    others = tuple(rule for rule in load().rules if rule.id != open_.rule)
+    with Store.in_memory() as store:
+        telling.tell(report(Change("opened", open_)), store, PHONE, NOW, rules=load().rules)
+        assert len(sent) == 1
+        telling.tell(report(Change("resolved", over)), store, PHONE, NOW + MINUTE, rules=others)
+        assert len(sent) == 1
+        telling.tell(report(), store, PHONE, NOW + 2 * MINUTE, rules=others)
         assert len(sent) == 1
 
 

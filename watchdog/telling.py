@@ -146,6 +146,8 @@ def things_of(
             continue
         ref = f"incident {incident.id}" if incident.id else f"{incident.rule} {incident.key} {incident.opened_at:%s}"
         over = incident.resolved_at or now if incident.status == "resolved" else None
+        if over and len(at.says) > 1 and incident.rule not in at.says:
+            continue  # its rule was switched off: nobody looks, so nobody knows that it is gone
         # What is kept about a message is already fit to be sent; the evidence is not kept.
         things[ref] = Thing(
             ref, incident.rule, incident.key, incident.severity, fit(incident.title), fit(incident.says),
