@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import string
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -65,6 +66,52 @@ def test_times_in_a_sentence_of_the_planner_are_told_where_its_reader_is():
     assert there.phrase(f"run: touch '{clock(at)}'", exact=True) == f"run: touch '{clock(at)}'"
     assert there.phrase("at 2026-13-40 99:99:99") == "at 2026-13-40 99:99:99"
     assert there.at(at, at) == "04:00"
+
+
+FAULTS = [
+    "a TLS record was written over the header: a socket and the file shared a descriptor",
+    "the file is gzip data, not a database",
+    "the file is a zip archive, not a database",
+    "the header is all zeros",
+    "the first 16 bytes are not SQLite's: 1 wrong (byte 6 is 17)",
+    "the first 16 bytes are not SQLite's: 16 wrong",
+    "the file has 40 bytes; a database has at least 512",
+    "the header gives a page size of 17, which does not exist",
+    "the header gives file format 9/9, which does not exist",
+    "the fixed bytes of the header are wrong",
+    "the header gives text encoding 7 and schema format 9, which do not go together",
+    "the schema names messages twice; SQLite refuses to open such a file",
+    "what the schema says of messages makes nothing; SQLite refuses to open such a file",
+    "the schema cannot be read: the tree of the schema table is damaged",
+    "the file is cut off: 40960 bytes, but its header counts 20 pages of 4096 (81920 bytes)",
+    "the file is gone but its -wal is still there (4152 bytes); keep the -wal",
+    "the file is gone; it held 12 rows at the last good backup (2026-05-19T10:00:00+00:00)",
+    "the file is empty (0 bytes); it held 12 rows at the last good backup",
+    "the first page is destroyed of messages, sessions and 2 more",
+    "messages has no rows; it had 12 at the last good backup (2026-05-19T10:00:00+00:00)",
+    "the -wal is older than the file: whoever opens them together loses what is newer (change 4 of 9 pages against 7 of 12)",
+]
+
+
+def reasons_in_a_schema() -> list[str]:
+    """Why a page or a row cannot be read, as the bytes' own reader says it."""
+    import ast
+
+    from watchdog.sqlite import raw
+
+    calls = [one for one in ast.walk(ast.parse(Path(raw.__file__).read_text("utf-8"))) if isinstance(one, ast.Call)]
+    said = [one.args[0] for one in calls if isinstance(one.func, ast.Name) and one.func.id == "Bad" and one.args]
+    plain = {one.value for one in said if isinstance(one, ast.Constant)} - {"the fixed bytes of the header are wrong"}
+    return [f"the schema cannot be read: {why}" for why in sorted(plain)] + ["the schema cannot be read: page 7 is not a b-tree page"]
+
+
+@pytest.mark.parametrize("fault", [*FAULTS, *reasons_in_a_schema()])
+def test_what_is_wrong_with_a_database_is_said_in_chinese(fault: str):
+    say = BOOK.rule("database-broken").say
+    told = ZH.sentence("database-broken", say, fit(say.format(database="state.db", fault=fault)))
+    plain = re.sub(r"SQLite|TLS|socket|schema|gzip|zip|B 树|-wal|messages|sessions|state\.db|home", "", told)
+    assert not re.search("[A-Za-z]{3,}", plain), told
+    assert EN.sentence("database-broken", say, fit(say.format(database="state.db", fault=fault))).endswith(fit(fault))
 
 
 def test_a_template_gives_its_fields_back():

@@ -69,7 +69,7 @@ class Words:
         found = template(say).fullmatch(says)
         if not found:
             return says
-        fields = {name: self.numbers(value) for name, value in found.groupdict().items()}
+        fields = {name: self.phrase(value, exact=True) if name == "fault" else self.numbers(value) for name, value in found.groupdict().items()}
         try:
             return theirs.format(**fields)
         except (KeyError, IndexError, ValueError):
