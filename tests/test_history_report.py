@@ -174,6 +174,7 @@ def test_the_command_prints_or_writes_each_form(tmp_path: Path, capsys: pytest.C
     for form, part in (("text", "1 check, nothing found."), ("markdown", "# Hermes gateway"), ("json", '"checks": 1')):
         assert main(["report", "--format", form, *where]) == 0
         assert part in capsys.readouterr().out
+    assert main(["report", "--json", *where]) == 0 and capsys.readouterr().out.startswith("{")
     assert main(["report", "--format", "html", "--output", str(tmp_path / "r.html"), *where]) == 0
     assert (tmp_path / "r.html").read_text().startswith("<!doctype html>")
     assert main(["report", "--output", "/nowhere/r.txt", *where]) == 2

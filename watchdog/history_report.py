@@ -206,7 +206,8 @@ def outcome(one: Done) -> str:
 
 
 def as_text(past: Past) -> str:
-    lines = [f"{past.home} from {clock(past.start)} to {clock(past.end)}", *summary(past), ""]
+    lines = [f"{past.home} from {clock(past.start)} to {clock(past.end)}", *summary(past)]
+    lines += [""] if past.incidents else []
     for told in past.incidents:
         one = told.incident
         lines += [f"{one.severity:<9} {one.rule} {one.key}".rstrip(), f"          {redact(one.says)}", f"          {times(told)}"]
@@ -220,9 +221,9 @@ def as_text(past: Past) -> str:
 
 
 def as_markdown(past: Past) -> str:
-    lines = [f"# Hermes gateway, {clock(past.start)[:10]} to {clock(past.end)[:10]}", "", f"`{past.home}`", "", *summary(past), ""]
+    lines = [f"# Hermes gateway, {clock(past.start)[:10]} to {clock(past.end)[:10]}", "", f"`{past.home}`", "", *summary(past)]
     if past.incidents:
-        lines += ["| Severity | What | From | Lasted | Noticed after | Healed |", "| --- | --- | --- | --- | --- | --- |"]
+        lines += ["", "| Severity | What | From | Lasted | Noticed after | Healed |", "| --- | --- | --- | --- | --- | --- |"]
         for told in past.incidents:
             one = told.incident
             lasted = spell(told.lasted) if told.lasted is not None else "still open"

@@ -107,6 +107,7 @@ def add_arguments(commands: Any) -> None:
     made["report"].add_argument(
         "--format", choices=("text", "markdown", "html", "json"), default="text", help="text (default), markdown, html or json"
     )
+    made["report"].add_argument("--json", dest="format", action="store_const", const="json", help="the same as --format json")
     made["report"].add_argument("--since", type=a_duration, default=timedelta(days=7), metavar="7d", help="how far back (default 7d)")
     made["report"].add_argument("--output", metavar="FILE", help="write it there instead of printing it")
     made["completion"].add_argument("shell", choices=("bash", "zsh", "fish"), help="for which shell")
