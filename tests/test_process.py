@@ -9,6 +9,7 @@ import pytest
 
 from watchdog import process
 from watchdog.process import lock_holder
+from watchdog.world import look_at_gateway
 
 
 @pytest.fixture
@@ -105,3 +106,10 @@ def test_a_line_that_cannot_be_read_is_nobodys_lock_to_guess(lock, tmp_path, mon
     told.write_text(line.format(inode=os.stat(lock).st_ino) + "\n")
     monkeypatch.setattr(process, "LOCKS", str(told))
     assert lock_holder(str(lock)) is None
+
+
+def test_a_gateway_whose_lock_cannot_be_looked_at_is_neither_alive_nor_dead(lock, monkeypatch):
+    monkeypatch.setattr(process, "LOCKS", "/nonexistent")
+    assert look_at_gateway(lock.parent).alive is None
+    monkeypatch.undo()
+    assert look_at_gateway(lock.parent).alive is False

@@ -120,7 +120,7 @@ def look_at_gateway(home: Path) -> Gateway:
     state = _json(home / "gateway_state.json")
     turns = state.get("active_agents")
     turns = turns if isinstance(turns, int) and 0 <= turns < 10_000 else None
-    held = bool(lock_holder(str(home / "gateway.lock")))
+    held = lock_holder(str(home / "gateway.lock")) != 0  # what cannot be told is not free
     if not record:
         return Gateway(None if held else False, turns=turns)
     pid, start = record.get("pid"), record.get("start_time")
