@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -101,8 +102,13 @@ def test_backup_writes_a_checked_copy(patient, capsys):
     assert json.loads(out)[0]["ok"] is True
 
 
-def test_no_file_is_a_usage_error(capsys, tmp_path):
+def test_no_file_is_all_of_the_home_or_a_usage_error(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path / "nowhere"))
     assert run(capsys, "check")[0] == 2
+    (tmp_path / "hermes").mkdir()
+    sqlite3.connect(tmp_path / "hermes" / "kanban.db").close()
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path / "hermes"))
+    assert str(tmp_path / "hermes" / "kanban.db") in run(capsys, "check")[1]
     assert run(capsys, "check", "--home", str(tmp_path))[0] == 2
 
 

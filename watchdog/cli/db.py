@@ -30,8 +30,8 @@ def add_arguments(subparsers: Any) -> None:
                      "sound), broken (SQLite cannot open it), unknown (busy, no permission, not there).",
                      "hermes-watchdog db check --home ~/.hermes\n"
                      "  hermes-watchdog db check --deep --json state.db kanban.db")
-    check.add_argument("files", nargs="*", metavar="FILE", help="databases; or give --home")
-    check.add_argument("--home", metavar="DIR", help="every database of this Hermes home, boards included")
+    check.add_argument("files", nargs="*", metavar="FILE", help="databases (default: all of the Hermes home)")
+    check.add_argument("--home", metavar="DIR", help="every database of this Hermes home, boards included (default: $HERMES_HOME, else ~/.hermes)")
     check.add_argument("--deep", action="store_true",
                        help="also integrity_check, foreign keys, full-text indexes and content, in a process of its own")
     _reference_arguments(check)
@@ -69,7 +69,7 @@ def add_arguments(subparsers: Any) -> None:
     backup = _command(commands, "backup", run_backup, "take a verified backup",
                       "Taken beside a running gateway, checked before it counts; a backup that fails its check never "
                       "replaces a good one.", "hermes-watchdog db backup --home ~/.hermes --keep 7")
-    backup.add_argument("files", nargs="*", metavar="FILE", help="databases; or give --home")
+    backup.add_argument("files", nargs="*", metavar="FILE", help="databases (default: all of the Hermes home)")
     backup.add_argument("--home", metavar="DIR", help="every database of this Hermes home")
     backup.add_argument("--keep", type=int, default=3, metavar="N", help="good backups to keep per database (default 3)")
     _backups(backup)
@@ -278,18 +278,20 @@ def _files(args: argparse.Namespace) -> list[str] | None:
     from watchdog.sqlite.look import databases
 
     files = list(args.files)
-    if args.home:
+    if args.home or not files:
+        from watchdog.cli.common import context
         from watchdog.cli.place import need_home
 
-        need_home(Path(args.home))
-        found = [str(path) for path in databases(Path(args.home))]
+        home = Path(args.home) if args.home else context(args).home
+        if not args.home and not os.path.lexists(home):
+            print(f"which database? give FILE, or --home DIR for all of a Hermes home ({home} is not there)", file=sys.stderr)
+            return None
+        need_home(home)
+        found = [str(path) for path in databases(home)]
         if not found and not files:
-            print(f"{args.home}: no database here; is this the Hermes home?", file=sys.stderr)
+            print(f"{home}: no database here; is this the Hermes home?", file=sys.stderr)
             return None
         files += found
-    if not files:
-        print("which database? give FILE, or --home DIR for all of a Hermes home", file=sys.stderr)
-        return None
     return files
 
 

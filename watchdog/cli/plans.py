@@ -44,7 +44,7 @@ examples:
   hermes-watchdog approve K7MNPQRS
   hermes-watchdog approve -           read the code from standard input, so that no process list shows it
 
-exit codes: 0 done and verified · 1 not done, or it did not help · 2 the code or the arguments are wrong""",
+exit codes: 0 done, and verified by every rule that is switched on · 1 not done, or it did not help · 2 the code or the arguments are wrong""",
     ),
     "refuse": (
         "say no; the recipe is not proposed again for some hours",
