@@ -84,7 +84,11 @@ def test_rejected_credentials_of_0_19_are_told_without_a_restart(lab):
     it.gateway.install()
     it.machine.systemctl("start", UNIT)
     it.gateway.wait_for("Gateway started with no connected platforms")
-    it.gateway.wait_for("Reconnecting telegram", within=90)
+    found = it.watchdog.until_found("platform-down")
+    assert "telegram has not connected" in found["says"] and "token" in found["advice"], found
+    assert it.watchdog("check").returncode == 1
     report = it.watchdog.json("check", "--dry-run")
-    assert person.open_rules(report), "a gateway that reaches nobody is not well"
-    assert not any("restart" in " ".join(plan["steps"]) for plan in report["plans"])
+    assert person.open_rules(report) == ["platform-down"] and report["plans"] == [], report
+    (told,) = person.messages(it)
+    assert "telegram has not connected" in told and "A restart does not cure this" in told and "approve" not in told, told
+    assert it.gateway.count("gateway.log", "Starting Hermes Gateway") == 1
