@@ -22,6 +22,7 @@ from watchdog.acting import ask as ask_for
 from watchdog.acting import propose
 from watchdog.actions import add_column, bare, heal_database
 from watchdog.actions.common import fill
+from watchdog.cli import main
 from watchdog.cli.plans_shown import shown
 from watchdog.errors import ConfigError, WatchdogError
 from watchdog.hands import ANYONE, hands
@@ -409,6 +410,20 @@ def test_a_gateway_of_another_user_gets_none_of_our_secrets():
 def test_a_drain_that_is_no_number_ends_no_check(tmp_path, value):
     (tmp_path / "config.yaml").write_text(f"agent:\n  restart_drain_timeout: {value}\n")
     drain_of(tmp_path, ())
+
+
+@pytest.mark.parametrize("words", [["doctor"], ["db", "backup"], ["db", "check", "--deep"], ["check"]], ids=" ".join)
+def test_a_home_of_pipes_and_dead_links_holds_no_command(tmp_path, monkeypatch, capsys, words):
+    home = tmp_path / "home"
+    (home / "logs").mkdir(parents=True)
+    for name in ("logs/gateway.log", "logs/agent.log", "state.db", "gateway.pid", "gateway_state.json"):
+        os.mkfifo(home / name)
+    (home / "kanban.db").symlink_to("/nonexistent/kanban.db")
+    (home / "response_store.db").symlink_to("response_store.db")
+    monkeypatch.setenv("HERMES_HOME", str(home))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert main([*words, *([] if words[0] == "db" else ["--state", str(tmp_path / "state")])]) in (0, 1)
+    assert "Traceback" not in capsys.readouterr().err
 
 
 def test_a_config_that_is_a_pipe_holds_nobody(tmp_path):

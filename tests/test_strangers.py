@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -148,3 +149,25 @@ def test_status_tells_what_the_last_check_could_not_see(place, capsys):
     assert code == 1 and "cannot see   gateway.log: no such file" in out
     code, out, _ = said(capsys, "status", "--json")
     assert code == 1 and '"gateway.log": "no such file' in out
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda path: path.mkdir(), "a directory where a database should be; move it away by hand"),
+        (lambda path: path.symlink_to("/nonexistent/state.db"), "a link to '/nonexistent/state.db', which does not exist"),
+        (os.mkfifo, "a FIFO where a database should be; move it away by hand"),
+    ],
+    ids=["directory", "link", "pipe"],
+)
+def test_a_database_that_cannot_be_looked_at_is_told_and_the_others_are_still_watched(place, capsys, make, why):
+    home = place / ".hermes"
+    home.mkdir()
+    make(home / "state.db")
+    (home / "kanban.db").write_bytes(b"no database" * 100)
+    code, out, _ = said(capsys, "check", "--dry-run", "--json")
+    told = json.loads(out)
+    assert code == 1 and told["blind"]["state.db"] == why
+    assert [(one["rule"], one["key"]) for one in told["incidents"]] == [("database-broken", "kanban.db")]
+    assert "database-broken" not in told["not_checked"]
+    assert f"cannot see  state.db: {why}" in said(capsys, "check")[1]

@@ -29,7 +29,7 @@ def take_due(home: Path, state: Path, keep: int, now: datetime) -> list[str]:
     for path in databases(home):
         place = folder(state, path)
         # A snapshot of a sick database would push out a well one.
-        if path.stat().st_size and due(path, now, place, EVERY) and look(path).grade in ("well", "drifted"):
+        if os.path.isfile(path) and os.path.getsize(path) and due(path, now, place, EVERY) and look(path).grade in ("well", "drifted"):
             report = snapshot(path, place, keep=keep, now=now)
             if not report.ok:
                 said.append(f"backup: {report.says}")

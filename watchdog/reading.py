@@ -110,7 +110,10 @@ def _read(
         from watchdog.sources.database import observe
 
         try:
-            yield from observe(sources.home, now, complained, live=not sources.stated, state=sources.state)
+            for event in observe(sources.home, now, complained, live=not sources.stated, state=sources.state):
+                if event.facts.get("grade") == "unknown":  # one of them is dark, the others can be seen
+                    reading.blind[event.facts["database"]] = event.facts["fault"]
+                yield event
         except OSError as error:
             reading.blind["databases"] = _why(error, sources.home)
 

@@ -117,11 +117,13 @@ def rules(ctx: Context) -> Iterator[Check]:
 
 
 def logs(ctx: Context) -> Iterator[Check]:
+    from watchdog.sources.logfile import open_regular
+
     folder = ctx.home / "logs"
     for name in ("gateway.log", "agent.log", "errors.log"):
         path = folder / name
         try:
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 file.read(1)
                 told = os.fstat(file.fileno())
             written = datetime.fromtimestamp(told.st_mtime, ctx.now.tzinfo)

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import sqlite3
+import stat
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
@@ -95,6 +96,8 @@ def snapshot(path: str | os.PathLike, folder: str | os.PathLike | None = None, *
         owner = os.stat(path)
     except OSError as error:
         return SnapshotReport(path, False, f"cannot back up {path}: {error.strerror}")
+    if not stat.S_ISREG(owner.st_mode):     # a pipe would hold us for ever
+        return SnapshotReport(path, False, f"cannot back up {path}: it is not a file")
     try:
         with as_owner(place_for):
             place_for.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -78,7 +78,7 @@ def _private(path: str) -> str:
 
 def _wal_mode(path: str) -> bool:
     try:
-        with open(path, "rb") as file:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             return read_header(file.read(100)).wal_mode
     except Bad:
         return True         # the WAL may hold a better header
