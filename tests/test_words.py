@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import re
 import string
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+from machines import Machine
 from talk import MINUTE, NOW, incident, plan
 
-from watchdog.actions import KINDS
+from watchdog.actions import KINDS, gateway
 from watchdog.message import Setting, compose
 from watchdog.model import Hold, Outcome
 from watchdog.notices import Case, Choice, Thing
 from watchdog.outgoing import fit
 from watchdog.rulebook import load
+from watchdog.sender import _WHYS as WHYS
+from watchdog.supervisor import Supervisor
+from watchdog.telling import TARGET_SAYS
 from watchdog.text import clock
 from watchdog.words import read_words, template
 
@@ -112,6 +117,26 @@ def test_what_is_wrong_with_a_database_is_said_in_chinese(fault: str):
     plain = re.sub(r"SQLite|TLS|socket|schema|gzip|zip|B 树|-wal|messages|sessions|state\.db|home", "", told)
     assert not re.search("[A-Za-z]{3,}", plain), told
     assert EN.sentence("database-broken", say, fit(say.format(database="state.db", fault=fault))).endswith(fit(fault))
+
+
+def test_a_step_that_nobody_knows_how_to_do_is_no_command(tmp_path):
+    """The hold says why; a line that looks like a command and is none would only puzzle."""
+    unknown = replace(Machine(tmp_path).world(), supervisor=Supervisor("nothing"))
+    words = tuple(gateway.describe(gateway.Args(do), unknown) for do in ("stop", "start"))
+    held = replace(plan(incident()), words=words, hold=Hold("nothing tells how it is started"))
+    for language in ("en", "zh"):
+        body = compose(Choice("first seen", (of(incident()),), "high", Case(held)), setting(language)).body
+        assert "the gateway: nothing tells how" not in body and not [line for line in body.split("\n") if line.startswith("    ")]
+
+
+@pytest.mark.parametrize("why", [*(says.replace(r"\1", "500") for _, says in WHYS), "it was not taken"])
+def test_a_target_that_fails_is_told_in_chinese(why: str):
+    says = TARGET_SAYS.format(key="phone", count=1, why=why, at="14:30")
+    failing = Thing("target phone", "target", "phone", "high", "target", says, NOW)
+    at = replace(setting("zh"), says={"target": TARGET_SAYS})
+    told = compose(Choice("target", (failing,), "high"), at)
+    assert not re.search("[A-Za-z]{3,}", told.body.replace("phone", "").replace("box", "")), told.body
+    assert compose(Choice("target", (failing,), "high"), setting("en")).body.startswith(says)
 
 
 def test_a_template_gives_its_fields_back():

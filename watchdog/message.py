@@ -123,7 +123,7 @@ def _disarmed(choice: Choice, at: Setting) -> tuple[str, list[str]]:
 
 def _target(choice: Choice, at: Setting) -> tuple[str, list[str]]:
     thing = choice.things[0]
-    return at.words("title.target", key=fit(thing.key, 60)), [at.words.phrase(fit(thing.says))]
+    return at.words("title.target", key=fit(thing.key, 60)), [_says(thing, at)]
 
 
 def _done(choice: Choice, at: Setting) -> tuple[str, list[str]]:
@@ -288,7 +288,7 @@ def _plan(plan: Plan, at: Setting) -> list[str]:
     lines += [words("line.advice", advice=_advice(text, at)) for text in plan.advice]
     if plan.words:
         lines.append(words("line.proposed", title=_titled(plan, words)))
-        known = [step for step in plan.words if not step.rstrip().endswith(":")]  # nobody knows how: the hold says why
+        known = [step for step in plan.words if not step.rstrip().endswith((":", ": nothing tells how"))]  # the hold says why
         lines += [CODE + exact(line) for step in known for line in words.phrase(step, exact=True).split("\n")]
     if plan.costs:
         lines.append(words("line.cost", costs=words.phrase(fit(plan.costs))))

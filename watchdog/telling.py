@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from watchdog.targets import NotifySettings
 
 QUIET = ("suspected", "unconfirmed")  # not sure enough for words
-TARGET_SAYS = "{key} did not take {count} messages: {why}. Next try {at}."
+TARGET_SAYS = "{count} not delivered to {key}: {why}. Next try {at}."
 
 
 def tell(

@@ -69,7 +69,8 @@ class Words:
         found = template(say).fullmatch(says)
         if not found:
             return says
-        fields = {name: self.phrase(value, exact=True) if name == "fault" else self.numbers(value) for name, value in found.groupdict().items()}
+        told = found.groupdict().items()
+        fields = {name: self.phrase(value, exact=True) if name in ("fault", "why") else self.numbers(value) for name, value in told}
         try:
             return theirs.format(**fields)
         except (KeyError, IndexError, ValueError):
