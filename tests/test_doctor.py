@@ -81,7 +81,7 @@ def test_a_log_that_is_missing_or_unreadable_is_told_with_its_rules(ctx: Context
     (ctx.home / "logs" / "agent.log").mkdir()
     found = answers(ctx)
     assert "no such file" in found["gateway.log"].says
-    assert "Is a directory; rules on it are not checked" in found["agent.log"].says
+    assert "is not a regular file; rules on it are not checked" in found["agent.log"].says
 
 
 def test_who_may_not_restart_is_given_the_exact_line_for_sudoers(ctx: Context) -> None:
