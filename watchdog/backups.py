@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from datetime import datetime, timedelta
-from pathlib import Path
+
+from watchdog.paths import Path
 
 EVERY = timedelta(days=1)
 STAMP = "last-round"  # its time tells when all databases were last looked through

@@ -12,9 +12,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import timedelta
-from pathlib import Path
 
 from watchdog import __version__, literals
+from watchdog.paths import Path
 from watchdog.pattern import READY, Pattern, prepared
 from watchdog.rulebook import Rulebook, load, shipped_folder
 from watchdog.values import Any

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
 
 from watchdog.errors import WatchdogError
+from watchdog.paths import Path
 from watchdog.text import ago
 
 NAME = "check.lock"

@@ -9,12 +9,12 @@ import os
 import sqlite3
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from pathlib import Path
 
 from watchdog.errors import WatchdogError
 from watchdog.evaluate import Evaluation, evaluate, lines_by_source
 from watchdog.incidents import fold
 from watchdog.model import Finding, Incident, Outcome, Report, Rule
+from watchdog.paths import Path
 from watchdog.reading import LOGS, Reading, Sources, read_all
 from watchdog.rulebook import LONGEST_LOOK_BACK, Rulebook
 from watchdog.sources.logfile import LogFile, placed

@@ -7,9 +7,9 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
 from operator import attrgetter
-from pathlib import Path
 
 from watchdog.model import Event, Line
+from watchdog.paths import Path
 from watchdog.sources.gate import Gate
 from watchdog.sources.localtime import SLACK
 from watchdog.sources.logfile import LogFile

@@ -7,11 +7,11 @@ import re
 import stat
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from pathlib import Path
 
 from watchdog.detect import KINDS
 from watchdog.errors import ConfigError, Problem
 from watchdog.model import EVERY_CHECK, SEVERITIES, Condition, Recipe, Rule
+from watchdog.paths import Path
 from watchdog.text import harmless
 from watchdog.values import dataclass, field, replace
 from watchdog.yamlfile import Section, _near, read_documents

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from datetime import tzinfo
-from pathlib import Path
 
 from watchdog.errors import ConfigError, Problem
 from watchdog.limits import Limits, read_limits
+from watchdog.paths import Path
 from watchdog.rulebook import open_to_others, read_file
 from watchdog.targets import NotifySettings, read_notify
 from watchdog.values import dataclass, field

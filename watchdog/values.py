@@ -27,63 +27,94 @@ if not TYPE_CHECKING:
         """A field with a default made anew for each object, or one that is not shown or compared."""
         return _Field(default, default_factory, repr, compare)
 
-    class _Fields:
-        """Stands for __dataclass_fields__ until somebody wants them."""
+    class _Shape:
+        """What is known of one class; worked out when its first object is made, because most classes of a run never have one."""
+
+        __slots__ = ("after", "compared", "count", "defaults", "factories", "kinds", "known", "names", "values")
+
+        def __init__(self, owner):
+            self.values, self.kinds = {}, {}
+            for base in reversed(owner.__mro__[1:]):
+                if "__values__" in base.__dict__:
+                    self.values.update(_shape(base).values)
+                    self.kinds.update(_shape(base).kinds)
+            for name, kind in owner.__dict__.get("__annotations__", {}).items():  # noqa: RUF063
+                if "ClassVar" in str(kind):
+                    continue
+                given = owner.__dict__.get(name, _NOTHING)
+                self.values[name] = given if isinstance(given, _Field) else _Field(given)
+                self.kinds[name] = kind
+                if isinstance(given, _Field):
+                    if given.default is _NOTHING:
+                        delattr(owner, name)
+                    else:
+                        setattr(owner, name, given.default)
+            self.names, self.known, self.count = tuple(self.values), frozenset(self.values), len(self.values)
+            self.defaults = {name: one.default for name, one in self.values.items() if one.default is not _NOTHING}
+            self.factories = tuple((name, one.factory) for name, one in self.values.items() if one.factory)
+            self.compared = tuple(name for name, one in self.values.items() if one.compare)
+            self.after = getattr(owner, "__post_init__", None)
+
+    _SHAPES = {}
+
+    def _shape(cls):
+        if cls not in _SHAPES:
+            owner = next(one for one in cls.__mro__ if "__values__" in one.__dict__)
+            _SHAPES[cls] = _Shape(owner) if owner is cls else _shape(owner)
+        return _SHAPES[cls]
+
+    class _Asked:
+        """Stands in a class for what is worked out when somebody asks for it."""
+
+        def __init__(self, answer):
+            self.answer = answer
 
         def __get__(self, _, cls):
-            import dataclasses
+            return self.answer(cls)
 
-            own = {}
-            for name, one in cls.__values__.items():
-                factory = {"default_factory": one.factory} if one.factory else {}
-                given = {"default": one.default} if one.default is not _NOTHING else factory
-                own[name] = dataclasses.field(**given, repr=one.repr, compare=one.compare)
-            plain = type(cls.__name__, (), {"__annotations__": dict.fromkeys(own, "Any"), **own})
-            made = dataclasses.dataclass(init=False, repr=False, eq=False)(plain).__dataclass_fields__
-            for name, one in made.items():
-                one.type = cls.__annotations_of__.get(name, "Any")
-            cls.__dataclass_fields__ = made
-            return made
+    def _fields(cls):
+        """As the standard library has them."""
+        import dataclasses
+
+        own = {}
+        for name, one in _shape(cls).values.items():
+            factory = {"default_factory": one.factory} if one.factory else {}
+            given = {"default": one.default} if one.default is not _NOTHING else factory
+            own[name] = dataclasses.field(**given, repr=one.repr, compare=one.compare)
+        plain = type(cls.__name__, (), {"__annotations__": dict.fromkeys(own, "Any"), **own})
+        made = dataclasses.dataclass(init=False, repr=False, eq=False)(plain).__dataclass_fields__
+        for name, one in made.items():
+            one.type = _shape(cls).kinds.get(name, "Any")
+        cls.__dataclass_fields__ = made
+        return made
+
+    _VALUES, _FIELDS, _NAMES = _Asked(lambda cls: _shape(cls).values), _Asked(_fields), _Asked(lambda cls: _shape(cls).names)
 
     def dataclass(cls=None, /, *, frozen=False, slots=False):
         """As dataclasses.dataclass. With `slots` a class is made for speed: millions of objects, and nobody refuses a change."""
-        if cls is None:
-            return lambda wanted: _slotted(_made(wanted, False)) if slots else _made(wanted, frozen)
-        return _made(cls, frozen)
+        if cls is not None:
+            return _made(cls, None)
+        return _slotted if slots else _frozen if frozen else lambda wanted: _made(wanted, None)
 
-    def _made(cls, frozen):
-        values, annotations = {}, {}
-        for base in reversed(cls.__mro__[1:]):
-            values.update(getattr(base, "__values__", {}))
-            annotations.update(getattr(base, "__annotations_of__", {}))
-        for name, kind in cls.__dict__.get("__annotations__", {}).items():  # noqa: RUF063
-            if "ClassVar" in str(kind):
-                continue
-            given = cls.__dict__.get(name, _NOTHING)
-            values[name] = given if isinstance(given, _Field) else _Field(given)
-            annotations[name] = kind
-            if isinstance(given, _Field):
-                if given.default is _NOTHING:
-                    delattr(cls, name)
-                else:
-                    setattr(cls, name, given.default)
-        cls.__values__, cls.__annotations_of__ = values, annotations
-        cls.__dataclass_fields__ = _Fields()
-        cls.__match_args__ = tuple(values)
-        cls.__init__ = _init(cls.__name__, values, getattr(cls, "__post_init__", None))
-        if "__repr__" not in cls.__dict__:
+    def _frozen(cls):
+        cls.__setattr__ = cls.__delattr__ = _refuse
+        return _made(cls, _hash)
+
+    def _made(cls, hashed):
+        own = cls.__dict__
+        cls.__init__ = _init
+        if "__repr__" not in own:
             cls.__repr__ = _repr
-        compared = tuple(name for name, one in values.items() if one.compare)
-        if "__eq__" not in cls.__dict__:
-            cls.__eq__ = _equal(compared)
-            if "__hash__" not in cls.__dict__ or cls.__dict__["__hash__"] is None:
-                cls.__hash__ = _hash(compared) if frozen else None
-        if frozen:
-            cls.__setattr__ = cls.__delattr__ = _refuse
+        if "__eq__" not in own:
+            cls.__eq__ = _equal
+            if own.get("__hash__") is None:
+                cls.__hash__ = hashed
+        cls.__values__, cls.__dataclass_fields__, cls.__match_args__ = _VALUES, _FIELDS, _NAMES
         return cls
 
     def _slotted(cls):
-        values = cls.__values__
+        shape = _shape(_made(cls, _hash))
+        values = shape.values
         parts = ["self"]
         for name, one in values.items():
             has_default = one.factory or one.default is not _NOTHING
@@ -93,31 +124,28 @@ if not TYPE_CHECKING:
         names = {f"_default_{name}": one.factory() if one.factory else one.default for name, one in values.items()}
         exec("\n".join(lines), names)
         kept = {name: value for name, value in cls.__dict__.items() if name not in values and name not in ("__dict__", "__weakref__")}
-        compared = tuple(name for name, one in values.items() if one.compare)
-        kept |= {"__slots__": tuple(values), "__init__": names["__init__"], "__hash__": _hash(compared)}
-        return type(cls)(cls.__name__, cls.__bases__, kept)
+        made = type(cls)(cls.__name__, cls.__bases__, kept | {"__slots__": tuple(values), "__init__": names["__init__"]})
+        _SHAPES[made] = shape
+        return made
 
-    def _init(owner, values, after):
-        names, known, count = tuple(values), frozenset(values), len(values)
-        defaults = {name: one.default for name, one in values.items() if one.default is not _NOTHING}
-        factories = tuple((name, one.factory) for name, one in values.items() if one.factory)
-
-        def __init__(self, *args, **given):
-            held = self.__dict__
-            if len(args) != count:
-                held.update(defaults)
-            held.update(zip(names, args, strict=False))
-            if given:
-                held.update(given)
-            for name, make in factories:
-                if name not in held:
-                    held[name] = make()
-            if len(held) != count or len(args) > count or (given and (given.keys() - known or given.keys() & names[: len(args)])):
-                _complain(owner, names, args, given, held)
-            if after is not None:
-                after(self)
-
-        return __init__
+    def _init(self, /, *args, **given):
+        cls = self.__class__
+        shape = _SHAPES.get(cls) or _shape(cls)
+        held = self.__dict__
+        if len(args) != shape.count:
+            held.update(shape.defaults)
+        held.update(zip(shape.names, args, strict=False))
+        if given:
+            held.update(given)
+        for name, make in shape.factories:
+            if name not in held:
+                held[name] = make()
+        if len(held) != shape.count or len(args) > shape.count or (
+            given and (given.keys() - shape.known or given.keys() & shape.names[: len(args)])
+        ):
+            _complain(cls.__name__, shape.names, args, given, held)
+        if shape.after is not None:
+            shape.after(self)
 
     def _complain(owner, names, args, given, held):
         missing = [name for name in names if name not in held]
@@ -130,16 +158,13 @@ if not TYPE_CHECKING:
         shown = ", ".join(f"{name}={getattr(self, name)!r}" for name, one in self.__values__.items() if one.repr)
         return f"{type(self).__qualname__}({shown})"
 
-    def _equal(names):
-        def __eq__(self, other):
-            if other.__class__ is not self.__class__:
-                return NotImplemented
-            return self is other or all(getattr(self, name) == getattr(other, name) for name in names)
+    def _equal(self, other):
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return self is other or all(getattr(self, name) == getattr(other, name) for name in _shape(self.__class__).compared)
 
-        return __eq__
-
-    def _hash(names):
-        return lambda self: hash(tuple([getattr(self, name) for name in names]))
+    def _hash(self):
+        return hash(tuple([getattr(self, name) for name in _shape(self.__class__).compared]))
 
     def _refuse(self, name, *_):
         # The standard library's own error, so that whoever expects it is not surprised.

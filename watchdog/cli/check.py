@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from datetime import datetime, timedelta
-from pathlib import Path
 
 from watchdog.cli.common import WELL, WRONG, Context, a_duration, a_time, add_common, colours, context, in_zone, print_json
 from watchdog.model import EVERY_CHECK, Report
+from watchdog.paths import Path
 from watchdog.values import TYPE_CHECKING, Any, replace
 
 if TYPE_CHECKING:

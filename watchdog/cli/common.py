@@ -6,9 +6,9 @@ import os
 import sys
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from pathlib import Path
 
 from watchdog.errors import WatchdogError
+from watchdog.paths import Path
 from watchdog.terminal import colours, paint
 from watchdog.values import TYPE_CHECKING, Any, dataclass
 

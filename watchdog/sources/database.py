@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 
 from watchdog.model import Event
+from watchdog.paths import Path
 from watchdog.values import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -84,7 +84,4 @@ def _wanted(home: Path, live: bool) -> Reference | None:
 
 
 def _name(path: Path, home: Path) -> str:
-    try:
-        return str(path.relative_to(home))
-    except ValueError:
-        return str(path)
+    return str(path).removeprefix(f"{home}/")

@@ -7,10 +7,10 @@ import os
 import re
 import time
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from watchdog.detect.gateway import STARTED, STOPPED
 from watchdog.model import Event
+from watchdog.paths import Path
 from watchdog.process import began_at, is_runnable, lock_holder, start_time_of
 from watchdog.sources.chattext import digest_of
 from watchdog.sources.journal import last_word, units_of

@@ -7,9 +7,9 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 from watchdog.model import Event
+from watchdog.paths import Path
 from watchdog.sources.chattext import cut, may_quote
 from watchdog.values import Any
 

@@ -7,9 +7,9 @@ import os
 import stat
 from collections.abc import Iterator
 from datetime import datetime, tzinfo
-from pathlib import Path
 
 from watchdog.model import Event
+from watchdog.paths import Path
 from watchdog.pattern import LONGEST
 from watchdog.sources.gate import Gate
 from watchdog.sources.localtime import SLACK, LocalClock

@@ -7,8 +7,8 @@ import stat
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from pathlib import Path
 
+from watchdog.paths import Path
 from watchdog.sqlite import holders
 from watchdog.sqlite.grade import Seen, Verdict, drift, grade
 from watchdog.sqlite.making import is_making
@@ -43,7 +43,10 @@ def databases(home: Path) -> list[Path]:
 
 def _boards(home: Path) -> tuple[list[Path], int]:
     """The databases of the boards that we look at, and how many we do not."""
-    found = sorted((home / "kanban" / "boards").glob("*/kanban.db"))
+    boards = home / "kanban" / "boards"
+    if not boards.is_dir():
+        return [], 0
+    found = sorted(boards.glob("*/kanban.db"))
     # Hermes calls its boards by plain words. Other names are somebody's trick on whoever reads or types them.
     plain = [path for path in found if path.parent.name.isprintable()]
     return plain[:MOST_BOARDS], len(found) - len(plain[:MOST_BOARDS])
@@ -51,7 +54,7 @@ def _boards(home: Path) -> tuple[list[Path], int]:
 
 def passed_over(home: Path) -> str:
     """A line about boards that nobody looks at; '' when there are none."""
-    left = _boards(home)[1] if (home / "kanban" / "boards").is_dir() else 0
+    left = _boards(home)[1]
     return (f"{left} databases in kanban/boards were not looked at: {MOST_BOARDS} at most, and none in a folder whose name has "
             "unprintable signs") if left else ""
 

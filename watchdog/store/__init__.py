@@ -10,9 +10,9 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 from watchdog.errors import WatchdogError
+from watchdog.paths import Path
 
 VERSION = 1  # of the tables; raised together with a new migration
 
