@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+from datetime import datetime, timedelta
+
 import pytest
 
 from . import person
@@ -84,3 +87,31 @@ def test_rejected_credentials_of_0_19_are_told_without_a_restart(lab):
     (told,) = person.messages(it)
     assert "telegram has not connected" in told and "A restart does not cure this" in told and "approve" not in told, told
     assert it.gateway.count("gateway.log", "Starting Hermes Gateway") == 1
+
+
+@pytest.mark.thorough
+@pytest.mark.xfail(reason="a process in state T is taken for an idle one")
+def test_a_gateway_that_was_stopped_by_a_signal_is_called_frozen(lab):
+    it = lab("0.19.0", settings=person.SETTINGS)
+    it.gateway.start()
+    it.gateway.answers("hello")
+    it.gateway.kill(signal.SIGSTOP)
+    then = datetime.now() + timedelta(minutes=6)
+    report = it.watchdog.json("check", "--dry-run", "--now", f"{then:%Y-%m-%d %H:%M:%S}")
+    assert person.open_rules(report) == ["gateway-wedged"], report
+
+
+@pytest.mark.thorough
+@pytest.mark.xfail(reason="while systemd tries once more, the farewell of an earlier planned stop in gateway.log is believed")
+def test_starts_that_die_on_a_full_disk_after_a_planned_stop_are_a_crash_loop_at_every_check(lab):
+    it = lab("0.19.0", settings=person.SETTINGS)
+    it.gateway.start()
+    it.gateway.answers("hello")
+    it.machine.systemctl("stop", UNIT)
+    home = it.gateway.home
+    it.machine.run(["sh", "-c", f"cp -a {home} /run/h && mount -t tmpfs -o size=12m tmpfs {home} && cp -a /run/h/. {home}/; "
+                    f"cat /dev/zero > {home}/full"], as_root=True)
+    it.machine.systemctl("start", "--no-block", UNIT)
+    until(lambda: int(it.machine.show(UNIT, "NRestarts")["NRestarts"]) >= 4, "four restarts by systemd", within=120)
+    for _ in range(5):
+        assert "crash-loop" in person.open_rules(it.watchdog.json("check"))
