@@ -108,10 +108,10 @@ class Machine:
         for process in frozen:
             os.killpg(process.pid, signal.SIGKILL)
         if self.outer:
-            self.outer.wait(20)
+            self.outer.wait(60)
         self.pid = 0
         if self.cgroup.exists():
-            until(self._cgroup_gone, "the machine's cgroup is empty", within=20)
+            until(self._cgroup_gone, "the machine's cgroup is empty", within=60)
 
     def reboot(self, *frozen: subprocess.Popen) -> None:
         self.kill(*frozen)
@@ -138,7 +138,7 @@ class Machine:
             ["nsenter", "-t", str(self.pid), "-p", "-m", "-i", "-n", "-C", "--wd=/", *who, *map(str, command)],
             env=settings, start_new_session=True, **{"stdin": subprocess.DEVNULL, **more})
 
-    def run(self, command: Sequence[str], env: Mapping[str, str] | None = None, within: float = 60,
+    def run(self, command: Sequence[str], env: Mapping[str, str] | None = None, within: float = 150,
             check: bool = False, as_root: bool = False) -> Done:
         process = self.start(command, env, as_root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
@@ -152,10 +152,10 @@ class Machine:
             raise AssertionError(f"{list(command)} ended with {done.returncode}\n{done.text}")
         return done
 
-    def systemctl(self, *words: str, check: bool = True, within: float = 60) -> Done:
+    def systemctl(self, *words: str, check: bool = True, within: float = 150) -> Done:
         return self.run(["systemctl", "--no-pager", *words], within=within, check=check, as_root=True)
 
-    def systemctl_of_the_user(self, *words: str, check: bool = True, within: float = 60) -> Done:
+    def systemctl_of_the_user(self, *words: str, check: bool = True, within: float = 150) -> Done:
         bus = {"XDG_RUNTIME_DIR": RUNTIME, "DBUS_SESSION_BUS_ADDRESS": f"unix:path={RUNTIME}/bus"}
         return self.run(["systemctl", "--user", "--no-pager", *words], bus, within=within, check=check)
 

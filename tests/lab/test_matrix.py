@@ -25,13 +25,13 @@ class Synapse:
         self.python = parts.venv("synapse") / "bin/python"
         subprocess.run([self.python, "-m", "synapse.app.homeserver", "--server-name", "lab.test", "--config-path",
                         "hs.yaml", "--generate-config", "--report-stats=no", "--data-directory", self.folder],
-                       cwd=self.folder, check=True, capture_output=True, timeout=60)
+                       cwd=self.folder, check=True, capture_output=True, timeout=150)
         (self.folder / "more.yaml").write_text(
             "rc_login: {address: {per_second: 1000, burst_count: 1000}, account: {per_second: 1000, burst_count: 1000}}\n"
             "rc_message: {per_second: 1000, burst_count: 1000}\ntrusted_key_servers: []\n")
         world.start(str(self.python), "-m", "synapse.app.homeserver", "-c", str(self.folder / "hs.yaml"), "-c",
                     str(self.folder / "more.yaml"), env={"PATH": "/usr/bin:/bin", "HOME": str(self.folder)})
-        until(lambda: self.call("GET", "/_matrix/client/versions"), "Synapse answers", within=60, every=0.5)
+        until(lambda: self.call("GET", "/_matrix/client/versions"), "Synapse answers", within=150, every=0.5)
         for name in ("wd", "anna", "eve"):
             self.inside(str(self.python.parent / "register_new_matrix_user"), "-u", name, "-p", "lab-password", "--no-admin",
                         "-c", str(self.folder / "hs.yaml"), f"http://127.0.0.1:{PORT}")
@@ -45,7 +45,7 @@ class Synapse:
 
     def inside(self, *command: str) -> str:
         done = subprocess.run(["nsenter", "-t", str(self.world.pid), "-n", *command], capture_output=True, text=True,
-                              timeout=60)
+                              timeout=150)
         return done.stdout
 
     def call(self, method: str, path: str, body: dict | None = None, who: str = "") -> dict:
@@ -90,7 +90,7 @@ replies:
     checking.start()
     code = until(lambda: next((found[1] for who, text in matrix.messages() if who == "@wd:lab.test"
                                and (found := re.search(r"approve ([A-Z2-9]{8})", text))), None),
-                 "the question in the room", within=60, every=0.5)
+                 "the question in the room", within=150, every=0.5)
     matrix.say("eve", f"approve {code}")            # she read it in the room, but may not answer
     matrix.say("anna", f"approve {code}")
     checking.join(200)

@@ -35,7 +35,7 @@ def cut(it, end: str, at: str, *words: str) -> None:
     reached = it.machine.folder / "reached"
     reached.unlink(missing_ok=True)
     acting = it.watchdog.start(*words, stop_at=at, stopped=reached)
-    until(lambda: reached.exists() or acting.poll() is not None, f"the watchdog comes to {at}", within=90)
+    until(lambda: reached.exists() or acting.poll() is not None, f"the watchdog comes to {at}", within=150)
     assert reached.exists(), acting.communicate()
     if end == "reboot":
         it.machine.reboot(acting)       # the unit is enabled: the gateway starts with the machine
@@ -260,7 +260,7 @@ def test_stopping_a_crash_loop_cut_off_in_the_middle_is_told_and_ends_stopped(la
     it.gateway.start()
     ill.touch()
     it.gateway.kill()
-    until(lambda: int(it.machine.show(UNIT, "NRestarts")["NRestarts"]) >= 4, "four restarts by systemd", within=60)
+    until(lambda: int(it.machine.show(UNIT, "NRestarts")["NRestarts"]) >= 4, "four restarts by systemd", within=150)
     question = person.asked(it, "crash-loop")
     assert "systemctl stop hermes-gateway.service" in question.text
     cut(it, end, f"{GATEWAY} {COMMAND_RUNS}", "approve", question.code)

@@ -61,7 +61,7 @@ def test_a_crash_loop_by_rejected_credentials_is_told_and_stopping_is_offered_no
     it.world.set("telegram", mode="rejected")
     it.gateway.install()
     it.machine.systemctl("start", UNIT)
-    until(lambda: int(it.machine.show(UNIT, "NRestarts")["NRestarts"]) >= 4, "four restarts by systemd", within=60)
+    until(lambda: int(it.machine.show(UNIT, "NRestarts")["NRestarts"]) >= 4, "four restarts by systemd", within=150)
     found = it.watchdog.until_found("crash-loop")
     assert "was rejected by the server" in found["says"]
     question = person.asked(it, "crash-loop")

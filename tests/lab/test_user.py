@@ -36,14 +36,14 @@ def test_a_user_unit_is_started_by_a_tap_in_telegram(lab):
     def sent() -> list[dict]:
         return it.world.get("telegram", "bots", of=BOT)
 
-    question = until(lambda: next((one for one in sent() if "reply_markup" in one), None), "a question in Telegram", within=60,
+    question = until(lambda: next((one for one in sent() if "reply_markup" in one), None), "a question in Telegram", within=120,
                      explain=lambda: it.watchdog("check", "--dry-run").text)
     assert int(question["chat_id"]) == 77 and "systemctl --user start hermes-gateway.service" in question["text"], question
     markup = question["reply_markup"]
     (yes, _), = (json.loads(markup) if isinstance(markup, str) else markup)["inline_keyboard"]
     it.world.do("telegram", "press", token=BOT, data=yes["callback_data"], chat=78, user=78)        # eve may not
     it.world.do("telegram", "press", token=BOT, data=yes["callback_data"], chat=77, user=77)
-    out, err = asking.communicate(timeout=120)
+    out, err = asking.communicate(timeout=200)
     assert not it.gateway.is_down(), out + err
     it.gateway.answers("are you back?")
     person.hears_the_end(it, "approved by anna via telegram")

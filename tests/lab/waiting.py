@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def until(condition: Callable[[], T], what: str, within: float = 30.0, every: float = 0.1,
+def until(condition: Callable[[], T], what: str, within: float = 90.0, every: float = 0.1,
           explain: Callable[[], str] = lambda: "") -> T:
     """The condition's first true value; what was awaited and the last sight of things when it never came."""
     deadline = time.monotonic() + within

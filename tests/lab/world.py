@@ -21,7 +21,7 @@ DIES_WITH_US = ("setpriv", "--pdeathsig", "KILL")       # a run that is cut off 
 
 class _UnixConnection(http.client.HTTPConnection):
     def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=10)
+        super().__init__("localhost", timeout=60)
         self.path = path
 
     def connect(self) -> None:
