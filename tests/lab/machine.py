@@ -135,7 +135,7 @@ class Machine:
             settings |= {"LOGNAME": "ann", "USER": "ann"}
             who = ["setpriv", f"--reuid={ANN}", f"--regid={ANN}", "--clear-groups"]
         return subprocess.Popen(
-            ["nsenter", "-t", str(self.pid), "-p", "-m", "-i", "-n", "-C", "--wd=/", *who, *map(str, command)],
+            [*DIES_WITH_US, "nsenter", "-t", str(self.pid), "-p", "-m", "-i", "-n", "-C", "--wd=/", *who, *map(str, command)],
             env=settings, start_new_session=True, **{"stdin": subprocess.DEVNULL, **more})
 
     def run(self, command: Sequence[str], env: Mapping[str, str] | None = None, within: float = 150,
