@@ -36,9 +36,10 @@ from watchdog.replies.telegram import same_bot
 from watchdog.rulebook import load, shipped_folder
 from watchdog.settings import Settings, load_settings
 from watchdog.sqlite.heal import heal, migrate, snapshot
+from watchdog.sqlite.kinds import is_virtual
 from watchdog.sqlite.look import MOST_BOARDS, databases, look, passed_over
 from watchdog.sqlite.making import make
-from watchdog.sqlite.reference import ask, columns_of, installed, is_virtual, pythons, releases
+from watchdog.sqlite.reference import ask, columns_of, installed, pythons, releases
 from watchdog.store import Store
 from watchdog.store import plans as rows
 from watchdog.supervisor import PROCESS, SYSTEM, Container, Facts, Supervisor, Unit, decide

@@ -1,7 +1,6 @@
 """The rulebook as it was read last time, kept beside the store: a quiet check reads neither YAML nor patterns anew.
 
-The file is believed only when it is ours, nobody else may write it, and it was made from exactly these rule files by
-exactly this program under this Python; otherwise it is ignored and made again. It holds plain values, no code.
+It counts only for exactly these rule files, this program and this Python (sealed.py); otherwise it is made again.
 """
 
 from __future__ import annotations
@@ -13,13 +12,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import timedelta
 
-from watchdog import __version__, literals
+from watchdog import __version__, literals, sealed
+from watchdog.literals import as_re
 from watchdog.paths import Path
-from watchdog.pattern import READY, Pattern, prepared
+from watchdog.pattern import OWN, READY, Pattern, prepared
 from watchdog.rulebook import Rulebook, load, shipped_folder
+from watchdog.sources.gate import NEIGHBOURS
 from watchdog.values import Any
 
-FORMAT = 3
+FORMAT = 4
 NAME = "rulebook.cache"
 _CODE = ("detect", "actions", "recipes.py", "rulebook.py", "yamlfile.py", "literals.py", "pattern.py", "model.py", "compiled.py")
 _PLAIN = (str, int, float, bool, bytes, type(None))
@@ -71,44 +72,29 @@ def _key(config: Path) -> bytes:
 
 
 def _read(path: Path, key: bytes) -> Rulebook:
-    from _blake2 import blake2b
-
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(fd, "rb") as file:
-        status = os.fstat(fd)
-        if status.st_uid != os.geteuid() or status.st_mode & 0o022:
-            raise ValueError("somebody else may have written it")
-        content = file.read(50_000_000)
-    seal, body = content[:32], content[32:]
-    # marshal trusts what it reads, so what it reads is checked first.
-    if blake2b(key + body, digest_size=32).digest() != seal:
-        raise ValueError("made from other rules, or damaged")
-    rules, off, recipes, studies, ready = marshal.loads(body)
+    rules, off, recipes, studies, ready, neighbours = sealed.read(path, key)
     READY.update(ready)
-    for text, words, heads, degree, names in studies:
-        literals.KNOWN[text] = literals.Study(_set(words), _set(heads), degree, _set(names))
+    literals.BEFORE.update(studies)
+    NEIGHBOURS.update(neighbours)
     return Rulebook(_decoded(rules), Later(recipes), _decoded(off))
 
 
 def _write(path: Path, key: bytes, book: Rulebook) -> None:
-    from _blake2 import blake2b
-
     from watchdog.evaluate import lines_by_source
+    from watchdog.reading import apart
+    from watchdog.sources.gate import Gate
+    from watchdog.sqlite import making  # noqa: F401  (its pattern is one of our own, too)
 
     patterns = {line.pattern.text for lines in lines_by_source(book.rules).values() for line in lines if line.pattern is not None}
     known = [(text, literals.study(text)) for text in sorted(patterns)]
-    studies = [(text, _list(one.words), _list(one.heads), one.degree, _list(one.names)) for text, one in known]
-    ready = {text: prepared(text) for text, one in known if one.degree is not None}
-    body = marshal.dumps((_encoded(book.rules), _encoded(book.off), marshal.dumps(_encoded(dict(book.recipes))), studies, ready))
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with os.fdopen(fd, "wb") as file:
-            file.write(blake2b(key + body, digest_size=32).digest() + body)
-        os.replace(part, path)
-    finally:
-        if os.path.lexists(part):
-            os.unlink(part)
+    studies = {text: (one.words, one.heads, one.degree, one.names) for text, one in known}
+    ready: dict[str | bytes, Any] = {text: prepared(as_re(text)) for text, one in known if one.degree is not None}
+    ready |= {own.text: prepared(own.text) for own in OWN}
+    for lines in lines_by_source(book.rules).values():
+        for group in apart(lines):
+            Gate(group).learn_neighbours()
+    recipes = marshal.dumps(_encoded(dict(book.recipes)))
+    sealed.write(path, key, (_encoded(book.rules), _encoded(book.off), recipes, studies, ready, NEIGHBOURS))
 
 
 class Later(Mapping[str, Any]):
@@ -194,11 +180,3 @@ def _is_plain(value: Any) -> bool:
     if type(value) is dict:
         return all(_is_plain(name) and _is_plain(one) for name, one in value.items())
     return type(value) in _PLAIN
-
-
-def _list(words: frozenset[str] | None) -> list[str] | None:
-    return None if words is None else sorted(words)
-
-
-def _set(words: list[str] | None) -> frozenset[str] | None:
-    return None if words is None else frozenset(words)

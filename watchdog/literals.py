@@ -35,14 +35,15 @@ class Study:
 
 
 UNKNOWN = Study(None, None, None)
-KNOWN: dict[str, Study] = {}  # what was studied already, in this run or before (compiled.py)
+KNOWN: dict[str, Study] = {}  # what was studied already in this run
+BEFORE: dict[str, tuple[Any, ...]] = {}  # and before it (compiled.py)
 
 
 def study(pattern: str) -> Study:
     """What is known of the pattern."""
     found = KNOWN.get(pattern)
     if found is None:
-        found = KNOWN[pattern] = _study(pattern)
+        found = KNOWN[pattern] = Study(*BEFORE[pattern]) if pattern in BEFORE else _study(pattern)
     return found
 
 

@@ -15,7 +15,8 @@ LIMIT_SECONDS = 0.5  # a sane pattern needs microseconds
 # within these lengths it takes at most some millions of steps.
 _SAFE_LENGTH = {0: 1_000_000, 1: 100_000, 2: 2500, 3: 400}
 _NOTHING: dict[str, str] = {}
-READY: dict[str, tuple[Any, ...]] = {}  # pattern → what re made of it in an earlier run (compiled.py)
+READY: dict[str | bytes, tuple[Any, ...]] = {}  # pattern → what re made of it in an earlier run (compiled.py)
+OWN: list[Own] = []
 
 
 class Pattern:
@@ -58,7 +59,7 @@ class Pattern:
         if not length:
             return None, -1, None
         try:
-            compiled = _ready(self.text) or re.compile(as_re(self.text))
+            compiled = _compiled(self.text, as_re(self.text))
         except re.error:
             return None, -1, None
         return compiled.match, length, tuple(compiled.groupindex) if len(compiled.groupindex) == compiled.groups else None
@@ -103,21 +104,39 @@ class Pattern:
         return Pattern, (self.text, self.where)
 
 
-def prepared(text: str) -> tuple[Any, ...]:
+class Own:
+    """A pattern of the program's own, compiled when it is first used: as re.Pattern in everything."""
+
+    def __init__(self, text: str | bytes):
+        self.text = text
+        OWN.append(self)
+
+    def __getattr__(self, name: str) -> Any:
+        self.__dict__[name] = found = getattr(_compiled(self.text, self.text), name)
+        return found
+
+
+def own(text: str | bytes) -> Any:
+    return Own(text)
+
+
+def prepared(text: str | bytes) -> tuple[Any, ...]:
     """What re.compile works out, in plain values; only the same Python may be given it again."""
     from re import _compiler, _parser  # type: ignore[attr-defined]
 
-    tree = _parser.parse(as_re(text))
+    tree = _parser.parse(text)
     names = dict(tree.state.groupdict)
     by_number = {number: name for name, number in names.items()}
     code = [int(one) for one in _compiler._code(tree, 0)]
-    return int(tree.state.flags), code, tree.state.groups - 1, names, [by_number.get(number) for number in range(tree.state.groups)]
+    return int(tree.state.flags), code, tree.state.groups - 1, names, tuple(by_number.get(number) for number in range(tree.state.groups))
 
 
-def _ready(text: str) -> Any:
-    if text not in READY:
-        return None
+def _compiled(name: str | bytes, text: str | bytes) -> re.Pattern[Any]:
+    """The pattern as re reads it, worked out in an earlier run or now."""
+    if name not in READY:
+        return re.compile(text)
     import _sre  # type: ignore[import-not-found]
 
-    flags, code, groups, names, by_number = READY[text]
-    return _sre.compile(as_re(text), flags, code, groups, names, tuple(by_number))
+    flags, code, groups, names, by_number = READY[name]
+    compiled: re.Pattern[Any] = _sre.compile(text, flags, code, groups, names, by_number)
+    return compiled

@@ -64,7 +64,7 @@ def read_all(sources: Sources, wanted: Mapping[str, list[Line]], since: datetime
                 reading.blind[name] = _why(error, log.path)
                 continue
             logs.append(log)
-            lines, aside = _apart([] if sources.plain else wanted[name])
+            lines, aside = apart([] if sources.plain else wanted[name])
             gate = None if sources.plain else Gate(lines)
             margin = Margin(name, sources.zone, aside, since, now) if aside else None
             reading.traces.update(margin.traces if margin else {})
@@ -118,7 +118,7 @@ def _read(
             reading.blind["databases"] = _why(error, sources.home)
 
 
-def _apart(lines: Sequence[Line]) -> tuple[list[Line], list[Line]]:
+def apart(lines: Sequence[Line]) -> tuple[list[Line], list[Line]]:
     """(lines whose records are wanted, lines of which only the time is, and whose patterns are sure to end)."""
     aside = [line for line in dict.fromkeys(lines) if line.aside and line.pattern.sure]
     return [line for line in lines if line not in aside], aside

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from watchdog.sqlite import raw
+from watchdog.sqlite.kinds import is_virtual
 from watchdog.sqlite.opening import open_damaged
 from watchdog.sqlite.pages import Tree
-from watchdog.sqlite.reference import is_virtual, release, shadows
+from watchdog.sqlite.reference import release, shadows
 
 WORDS = ["the", "gateway", "restarted", "after", "a", "timeout", "and", "the", "agent", "read", "the", "file", "again", "日本語", "テスト", "über", "straße", "kanban", "task", "done", "approve", "tool", "result", "error", "none", "json", "list", "of", "messages"]
 

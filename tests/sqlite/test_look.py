@@ -16,6 +16,7 @@ import pytest
 
 from watchdog.sqlite.look import databases, look
 from watchdog.sqlite.reference import release
+from watchdog.values import replace
 
 QUICK = {
     "magic byte": ("broken", "first 16 bytes"),
@@ -179,6 +180,37 @@ while not stop.is_set():
 print(count, slowest, flush=True)
 sys.stdin.close()
 """
+
+
+def test_a_fault_that_a_writer_leaves_for_a_moment_is_no_fault(patient, monkeypatch):
+    module = sys.modules["watchdog.sqlite.look"]
+    path = patient("state")
+    real, looks = module.observe, []
+
+    def half_way(name, taken=None):
+        looks.append(name)
+        seen = real(name, taken)
+        with open(path, "ab"):
+            os.utime(path, ns=(len(looks), len(looks)))      # somebody writes
+        return replace(seen, bad_roots=("messages",)) if len(looks) < 5 else seen
+
+    monkeypatch.setattr(module, "observe", half_way)
+    assert look(path, pause=0).grade == "well"
+    assert len(looks) == 5
+
+
+def test_a_fault_in_a_file_at_rest_is_looked_at_twice(patient, monkeypatch):
+    module = sys.modules["watchdog.sqlite.look"]
+    path = patient("state")
+    real, looks = module.observe, []
+
+    def ill(name, taken=None):
+        looks.append(name)
+        return replace(real(name, taken), bad_roots=("messages",))
+
+    monkeypatch.setattr(module, "observe", ill)
+    assert look(path, pause=0).grade == "damaged"
+    assert len(looks) == 2
 
 
 def test_two_hundred_looks_beside_a_writer_raise_no_alarm_and_do_not_disturb_it(patient, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from datetime import datetime, timedelta
 
 from watchdog.cli.common import WELL, WRONG, Context, a_duration, a_time, add_common, colours, context, in_zone, print_json
@@ -113,11 +114,18 @@ def run_once(ctx: Context, now: datetime) -> Report:
                 ready = {rule.id for rule in due(slower, last_runs(store), now, ctx.settings.zone)}
                 rules = tuple(rule for rule in ctx.book.rules if rule.every == EVERY_CHECK or rule.id in ready)
                 report = full_check(ctx.book, ctx.sources(), store, ctx.settings, ctx.state, now, rules)
+                _keep_schemas(ctx)
         except BaseException:
             _ping(ctx, "fail")
             raise
         missed = _ping(ctx, "ok")
     return replace(report, notes=(*report.notes, missed)) if missed else report
+
+
+def _keep_schemas(ctx: Context) -> None:
+    judged = sys.modules.get("watchdog.sqlite.judged")  # loaded when there was a database to look at
+    if judged is not None:
+        judged.keep(ctx.state)
 
 
 def _ping(ctx: Context, what: str) -> str:

@@ -6,25 +6,24 @@ write fields, and even whole lines, into the log. What does not parse exactly as
 
 from __future__ import annotations
 
-import re
+from watchdog.pattern import own
 
 _LITERAL = r"""(?:'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*")"""
-# Compiled when first needed, as all that few records need.
-_INBOUND = (
+_INBOUND = own(
     rf"(?s)inbound message: platform=(?P<platform>\S+) user=(?P<user>.*?) chat=(?P<chat>\S+) msg=(?P<msg>{_LITERAL})"
     rf"(?: reply_to_id=\S+ reply_to_text={_LITERAL})?$"
 )
 # The same without anything odd in it, which most are: nothing in such a name can imitate a field.
-_PLAIN = re.compile(
+_PLAIN = own(
     r"inbound message: platform=([\w-]+) user=([^=\n]*) chat=([^\s=]+) msg='([^'\\\n]*)'"
     r"(?: reply_to_id=[^\s=]+ reply_to_text='[^'\\\n]*')?$"
 )
-_FORGED = r"(?:^|\s)(?:platform|user|chat|msg)="
-_TURN = re.compile(rf"(conversation turn: .*? history=\d+) msg=(?P<msg>{_LITERAL})$", re.DOTALL)
-_QUOTED = r"\s(?:msg|content|text|preview|reply_to_text|query|prompt)=['\"]"
-_TAIL = rf"(?m) chat=\S+ msg={_LITERAL}(?: reply_to_id=\S+ reply_to_text={_LITERAL})?\r?$".encode()
+_FORGED = own(r"(?:^|\s)(?:platform|user|chat|msg)=")
+_TURN = own(rf"(?s)(conversation turn: .*? history=\d+) msg=(?P<msg>{_LITERAL})$")
+_QUOTED = own(r"\s(?:msg|content|text|preview|reply_to_text|query|prompt)=['\"]")
+_TAIL = own(rf"(?m) chat=\S+ msg={_LITERAL}(?: reply_to_id=\S+ reply_to_text={_LITERAL})?\r?$".encode())
 # An inbound record without anything odd in it, in bytes: the quick way to see that nothing is forged.
-HONEST = re.compile(
+HONEST = own(
     rb"inbound message: platform=[\w-]+ user=[^=\n]* chat=[^\s=]+ msg='[^'\\\n]*'"
     rb"(?: reply_to_id=[^\s=]+ reply_to_text='[^'\\\n]*')?\r?\n?\Z"
 )
@@ -33,7 +32,7 @@ _MARKED = ("inbound message: ", "conversation turn: ")
 
 def end_of_inbound(block: bytes, start: int, stop: int) -> int:
     """Where an inbound record ends at last, however many line breaks the name in it holds; 0 when not in there."""
-    found = re.compile(_TAIL).search(block, start, stop)
+    found = _TAIL.search(block, start, stop)
     return found.end() if found else 0
 
 
@@ -50,10 +49,10 @@ def cut(text: str) -> tuple[str, dict[str, str], str]:
         text = f"inbound message: platform={platform} user=… chat={chat}{tail}"
         return text, {"said": _digest(said), "user": digest_of(user)}, ""
     if text.startswith("inbound message: "):
-        found = re.match(_INBOUND, text)
+        found = _INBOUND.match(text)
         if not found:
             return "inbound message: ", {}, "an inbound message whose fields do not parse"
-        if re.search(_FORGED, found["user"]):
+        if _FORGED.search(found["user"]):
             return "inbound message: ", {}, "a user name that imitates log fields"
         # What nobody typed keeps its empty msg='', so that rules can tell it from a message.
         tail = " msg=''" if len(found["msg"]) == 2 else ""
@@ -62,7 +61,7 @@ def cut(text: str) -> tuple[str, dict[str, str], str]:
     if text.startswith("conversation turn: "):
         found = _TURN.match(text)
         return (found[1], {"said": _digest(found["msg"][1:-1])}, "") if found else ("conversation turn: ", {}, "")
-    found = re.search(_QUOTED, text)
+    found = _QUOTED.search(text)
     return (text[: found.end() - 1] + "…", {}, "") if found else (text, {}, "")
 
 

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 def observe(home: Path, now: datetime, complained: bool = False, live: bool = True, state: Path | None = None) -> list[Event]:
     """A quick look at every database, which touches nothing. When Hermes complains, also against what it may want."""
     from watchdog.sqlite.holders import scan
+    from watchdog.sqlite.judged import recall
     from watchdog.sqlite.look import databases, look
 
     paths = databases(home)
     if state is not None:
+        recall(state)
         paths += [path for path in _main(home) if path not in paths and _once_more(path, state)]  # it was there, and is gone
     named = {path.name for path in paths}
     # A folder of saved files may hold a database as it was before: state.before.db.

@@ -10,18 +10,18 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from watchdog.model import Event
-from watchdog.pattern import LONGEST
+from watchdog.pattern import LONGEST, own
 from watchdog.sources.chattext import HONEST, cut, end_of_inbound, may_quote
 from watchdog.sources.gate import INBOUND, Gate
 from watchdog.sources.localtime import LocalClock
 
 # Each digit by itself: re takes longer to count them.
 _TIME = rb"2\d\d\d-\d\d-\d\d \d\d:\d\d:\d\d,\d\d\d"
-HEADER = re.compile(
+HEADER: re.Pattern[bytes] = own(
     rb"(?P<stamp>%b) (?P<level>[A-Z]+)(?: \[(?P<session>[^\]\n]{0,200})\])? (?P<logger>[\w.-]{1,200}): " % _TIME
 )
-STAMP = re.compile(rb"%b [A-Z]" % _TIME)
-NEXT = re.compile(rb"\n(?=%b)" % STAMP.pattern)
+STAMP: re.Pattern[bytes] = own(rb"%b [A-Z]" % _TIME)
+NEXT: re.Pattern[bytes] = own(rb"\n(?=%b [A-Z])" % _TIME)
 EVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 MEMORY = 10_000  # names remembered
 _NOTHING: dict[str, str] = {}

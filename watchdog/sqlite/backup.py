@@ -18,8 +18,8 @@ from pathlib import Path
 from watchdog.errors import WatchdogError
 from watchdog.hands import as_owner
 from watchdog.sqlite import checks
+from watchdog.sqlite.kinds import CORE
 from watchdog.sqlite.reading import Moved, connect, place
-from watchdog.sqlite.reference import CORE
 
 STAMP = "%Y%m%dT%H%M%S%fZ"
 ROOM = 1 << 20

@@ -7,7 +7,8 @@ import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 
-from watchdog.sqlite.reference import is_virtual, quoted, shadows
+from watchdog.sqlite.kinds import is_virtual
+from watchdog.sqlite.reference import quoted, shadows
 from watchdog.values import dataclass
 
 _CORRUPT, _NOTADB, _FULL, _ERROR = 11, 26, 13, 1

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from watchdog.sqlite import checks
+from watchdog.sqlite.kinds import is_virtual
 from watchdog.sqlite.layout import Layout
 from watchdog.sqlite.making import make
 from watchdog.sqlite.raw import Entry, Header, Text, Value
 from watchdog.sqlite.reading import connect
-from watchdog.sqlite.reference import is_virtual, quoted, shadows
+from watchdog.sqlite.reference import quoted, shadows
 
 SHOWN = 20          # doubtful rows that are named; the rest is in the count
 

@@ -6,11 +6,12 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 
 from watchdog.sqlite import checks
+from watchdog.sqlite.kinds import is_virtual
 from watchdog.sqlite.opening import Opened
 from watchdog.sqlite.pages import Tree
 from watchdog.sqlite.raw import Entry, read_page
 from watchdog.sqlite.reading import connect
-from watchdog.sqlite.reference import is_virtual, shadows
+from watchdog.sqlite.reference import shadows
 
 
 def why_not(candidate: str, wanted: Sequence[Entry], at_least: Mapping[str, int], orphans: int | None) -> list[str]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from watchdog.sqlite.kinds import CORE, is_virtual
 from watchdog.sqlite.raw import Entry, Header
-from watchdog.sqlite.reference import CORE, Reference, Thing, columns_of, is_virtual
-from watchdog.values import dataclass, field
+from watchdog.values import TYPE_CHECKING, dataclass, field
+
+if TYPE_CHECKING:
+    from watchdog.sqlite.reference import Reference, Thing
 
 SHOWN = 4       # names in one sentence; the rest is a number
 
@@ -86,6 +89,8 @@ def drift(reference: Reference | None, kind: str, schema: Sequence[Entry]) -> Dr
     """Columns, tables, indexes and triggers that the reference has and the file lacks."""
     if reference is None or kind not in reference.things:
         return Drift()
+    from watchdog.sqlite.reference import columns_of
+
     have = {(entry.type, entry.name.lower()): entry for entry in schema}
     columns, things = [], []
     for thing in reference.things[kind]:

@@ -16,11 +16,12 @@ from pathlib import Path
 
 from watchdog.sqlite import checks, gate
 from watchdog.sqlite.fresh import Fresh, Tally
+from watchdog.sqlite.kinds import kind_of
 from watchdog.sqlite.layout import Layout, layout_of
 from watchdog.sqlite.opening import open_damaged, widths
 from watchdog.sqlite.raw import Bad, Entry
 from watchdog.sqlite.reading import connect
-from watchdog.sqlite.reference import columns_of, kind_of, nearest, releases
+from watchdog.sqlite.reference import columns_of, nearest, releases
 from watchdog.sqlite.rungs import SIDECARS, Case, header, let_sqlite, page_one, set_mode, strip
 from watchdog.sqlite.salvage import salvage
 from watchdog.sqlite.wanted import entries_for, unreadable

@@ -10,7 +10,9 @@ from contextlib import ExitStack
 
 from watchdog.paths import Path
 from watchdog.sqlite import holders
-from watchdog.sqlite.grade import Seen, Verdict, drift, grade
+from watchdog.sqlite.grade import Seen, Verdict, grade
+from watchdog.sqlite.judged import lack
+from watchdog.sqlite.kinds import CORE, NAMES, is_virtual, kind_of
 from watchdog.sqlite.making import is_making
 from watchdog.sqlite.raw import (
     ENCODINGS,
@@ -23,12 +25,15 @@ from watchdog.sqlite.raw import (
     read_page,
     read_schema,
 )
-from watchdog.sqlite.reference import CORE, NAMES, Reference, is_virtual, kind_of, nearest
 from watchdog.sqlite.wal import Wal, read_shm, read_wal
-from watchdog.values import Any, replace
+from watchdog.values import TYPE_CHECKING, Any, replace
+
+if TYPE_CHECKING:
+    from watchdog.sqlite.reference import Reference
 
 __all__ = ["Verdict", "databases", "look", "observe", "passed_over"]
 
+TRIES = 10              # looks at a fault while somebody writes
 MOST_BOARDS = 200       # a check looks at each of them every time
 MOST_FRAMES = 2000      # of a WAL without a live index: what a quick look walks through
 
@@ -71,19 +76,30 @@ def look(path: str | os.PathLike, *, deep: bool = False, known: Mapping[str, Any
     if taken is None:
         taken = holders.scan(frozenset([os.path.basename(os.path.realpath(path))]))
     seen = observe(path, taken)
-    if _bad(seen):
-        # A writer may have been half way through; a fault is one that is still there a moment later.
+    tries, before, now = 0, None, _stamps(path)
+    while _bad(seen) and before != now and tries < TRIES:
+        # A writer may have been half way through; a fault is one that is still there while nobody writes, or that stays.
         time.sleep(pause)
         seen = observe(path, taken)
-    ref = reference
-    if seen.schema and (ref is None or seen.kind not in ref.things):
-        ref = nearest(seen.kind, [(entry.type, entry.name, entry.sql) for entry in seen.schema])
+        tries, before, now = tries + 1, now, _stamps(path)
     found = None
     if deep and seen.size and not seen.unknown and (seen.wal_saves or not seen.header_fault):
         from watchdog.sqlite.deep import examine
         found = examine(path)
-    return grade(seen, drift(ref, seen.kind, seen.schema), known, found, ref.name if ref else "",
-                 sqlite3.sqlite_version)
+    lacking, name = lack(seen.kind, seen.schema, reference)
+    return grade(seen, lacking, known, found, name, sqlite3.sqlite_version)
+
+
+def _stamps(path: str) -> tuple[tuple[int, int] | None, ...]:
+    """What changes when somebody writes."""
+    found: list[tuple[int, int] | None] = []
+    for name in (path, path + "-wal", path + "-shm"):
+        try:
+            status = os.stat(name)
+            found.append((status.st_mtime_ns, status.st_size))
+        except OSError:
+            found.append(None)
+    return tuple(found)
 
 
 def _bad(seen: Seen) -> bool:

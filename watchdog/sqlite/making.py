@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import sqlite3
 
-_MAKES = re.compile(r"\s*CREATE\s+(TABLE|VIRTUAL\s+TABLE|UNIQUE\s+INDEX|INDEX|TRIGGER|VIEW)\b", re.IGNORECASE)
+from watchdog.pattern import own
+
+_MAKES = own(r"(?i)\s*CREATE\s+(TABLE|VIRTUAL\s+TABLE|UNIQUE\s+INDEX|INDEX|TRIGGER|VIEW)\b")
 # Another file, and a query: 'CREATE TABLE x AS SELECT …' stands in no schema that SQLite wrote, and may never end.
 _ELSEWHERE = {sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH}
 _QUERY = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE}

@@ -13,11 +13,12 @@ from pathlib import Path
 from watchdog.errors import WatchdogError
 from watchdog.hands import as_owner
 from watchdog.sqlite.backup import snapshot
+from watchdog.sqlite.kinds import is_virtual
 from watchdog.sqlite.look import look
 from watchdog.sqlite.making import make
 from watchdog.sqlite.raw import MAGIC
 from watchdog.sqlite.reading import uri
-from watchdog.sqlite.reference import Column, Reference, Thing, columns_of, is_virtual, quoted
+from watchdog.sqlite.reference import Column, Reference, Thing, columns_of, quoted
 
 _CONSTANT = re.compile(r"([-+]?\d+(\.\d*)?([eE][-+]?\d+)?|'([^']|'')*'|x'[0-9a-fA-F]*'|NULL|TRUE|FALSE)", re.I)
 

@@ -12,16 +12,12 @@ from functools import lru_cache
 
 from watchdog.errors import WatchdogError
 from watchdog.hands import hands, owner_of
+from watchdog.sqlite.kinds import CORE, is_virtual
 from watchdog.sqlite.making import make
 from watchdog.values import TYPE_CHECKING, dataclass
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-NAMES = {"state": "state.db", "kanban": "kanban.db", "response_store": "response_store.db"}
-CORE = {"state": ("sessions", "messages"), "kanban": ("tasks", "task_events"),
-        "response_store": ("responses", "conversations")}
-
 
 @dataclass(frozen=True)
 class Column:
@@ -52,19 +48,6 @@ class Reference:
     optional: Mapping[str, tuple[Thing, ...]]   # tables that appear on first use
 
 
-def kind_of(tables: Iterable[str], path: str = "") -> str:
-    """Which of the databases this is: by its tables, else by its name."""
-    have = {table.lower() for table in tables}
-    for kind, core in CORE.items():
-        if have.issuperset(core):
-            return kind
-    for kind, core in CORE.items():
-        if have.intersection(core):
-            return kind
-    base = os.path.basename(path)
-    return next((kind for kind, name in NAMES.items() if base.startswith(name)), "") if not have else ""
-
-
 _columns: dict[str, tuple[Column, ...]] = {}        # by SQL; the known releases fill it from their table
 
 
@@ -91,10 +74,6 @@ def _parse(sql: str) -> tuple[Column, ...]:
 def quoted(name: str) -> str:
     """A name as SQL."""
     return '"' + name.replace('"', '""') + '"'
-
-
-def is_virtual(sql: str) -> bool:
-    return sql[:30].upper().split()[:2] == ["CREATE", "VIRTUAL"]
 
 
 def shadows(things: Iterable[tuple[str, str]]) -> frozenset[str]:

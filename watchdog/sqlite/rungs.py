@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from watchdog.sqlite import checks
+from watchdog.sqlite.kinds import is_virtual
 from watchdog.sqlite.making import make
 from watchdog.sqlite.opening import Opened, open_damaged, rebuilt_header
 from watchdog.sqlite.pages import Pages
 from watchdog.sqlite.raw import Bad, Entry, read_header
 from watchdog.sqlite.reading import connect
-from watchdog.sqlite.reference import Reference, is_virtual, shadows
+from watchdog.sqlite.reference import Reference, shadows
 
 SIDECARS = ("-wal", "-shm", "-journal")
 _TREE = re.compile(r"(?:Tree|On tree page) (\d+)\b")

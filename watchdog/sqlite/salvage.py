@@ -10,13 +10,14 @@ from itertools import islice
 
 from watchdog.sqlite import checks
 from watchdog.sqlite.fresh import Fresh, Tally
+from watchdog.sqlite.kinds import is_virtual
 from watchdog.sqlite.layout import Layout, best, layout_of
 from watchdog.sqlite.making import make
 from watchdog.sqlite.merge import mend, merge
 from watchdog.sqlite.opening import Opened
 from watchdog.sqlite.pages import Tree
 from watchdog.sqlite.raw import Entry, Value
-from watchdog.sqlite.reference import is_virtual, quoted, shadows
+from watchdog.sqlite.reference import quoted, shadows
 from watchdog.sqlite.texts import compare
 
 NOTHING: Mapping[str, int] = {}

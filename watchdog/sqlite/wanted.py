@@ -6,10 +6,11 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from watchdog.sqlite.kinds import is_virtual
 from watchdog.sqlite.making import make
 from watchdog.sqlite.opening import Opened
 from watchdog.sqlite.raw import Entry
-from watchdog.sqlite.reference import Thing, is_virtual, shadows
+from watchdog.sqlite.reference import Thing, shadows
 
 
 @dataclass
