@@ -33,6 +33,12 @@ def is_runnable(pid: int) -> bool:
     return bool(fields) and fields[0] == b"R"
 
 
+def is_halted(pid: int) -> bool:
+    """Whether a signal (SIGSTOP) or a debugger holds the process: it lives and does nothing."""
+    fields = _stat(pid)
+    return bool(fields) and fields[0] in (b"T", b"t")
+
+
 def lock_holder(path: str) -> int | None:
     """Who holds a flock on the file: its pid, 0 when nobody does, None when that cannot be told.
 

@@ -90,7 +90,6 @@ def test_rejected_credentials_of_0_19_are_told_without_a_restart(lab):
 
 
 @pytest.mark.thorough
-@pytest.mark.xfail(reason="a process in state T is taken for an idle one")
 def test_a_gateway_that_was_stopped_by_a_signal_is_called_frozen(lab):
     it = lab("0.19.0", settings=person.SETTINGS)
     it.gateway.start()
@@ -102,7 +101,6 @@ def test_a_gateway_that_was_stopped_by_a_signal_is_called_frozen(lab):
 
 
 @pytest.mark.thorough
-@pytest.mark.xfail(reason="while systemd tries once more, the farewell of an earlier planned stop in gateway.log is believed")
 def test_starts_that_die_on_a_full_disk_after_a_planned_stop_are_a_crash_loop_at_every_check(lab):
     it = lab("0.19.0", settings=person.SETTINGS)
     it.gateway.start()

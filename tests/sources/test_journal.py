@@ -77,10 +77,13 @@ def test_an_endless_journal_is_cut_off(journalctl, monkeypatch):
         ([entry("Stopped Hermes.", JOB_TYPE="stop"), entry("x: Scheduled restart job, restart counter is at 3.")], "stopped"),
         ([entry("Stopped Hermes.", JOB_TYPE="restart"), entry("x: Scheduled restart job, restart counter is at 3.")], "restarting"),
         ([entry("Started Hermes.", JOB_TYPE="start"), entry("x: Scheduled restart job, restart counter is at 3.")], ""),
+        ([entry("Started Hermes.", JOB_TYPE="start", _BOOT_ID=journal._boot()), entry("x: Scheduled restart job, 3.")], "started"),
+        ([entry("x: Main process exited, code=exited, status=1"), entry("Started Hermes.", _BOOT_ID=journal._boot())], "died"),
+        ([entry("x: Failed with result 'exit-code'."), entry("Started Hermes.", at=1760000000000000)], ""),
         ([entry("Stopped Hermes.", JOB_TYPE="stop", _PID="812", _EXE="/bin/x"), entry("Started Hermes.", JOB_TYPE="start")], ""),
     ],
 )
 def test_the_last_word_of_systemd_tells_a_stop_from_a_crash(journalctl, tmp_path, lines, word):
     (tmp_path / "journal.txt").write_bytes(b"".join(lines))
     journalctl(f"cat {tmp_path}/journal.txt")
-    assert journal.last_word([("a.service", False)]) == word
+    assert journal.last_word([("a.service", False)], datetime(2026, 1, 1, tzinfo=UTC))[0] == word

@@ -68,7 +68,7 @@ class Watch:
             return []
         facts = self.fact.facts
         state = facts.get("state", "unknown")
-        if self.stopped_at is not None and (state == "dead" or facts.get("stated")):
+        if self.stopped_at is not None and ((state == "dead" and not facts.get("unsaid")) or facts.get("stated")):
             state = "stopped"  # its last words were a farewell: somebody wanted it so
         since = datetime.fromisoformat(facts["since"]) if facts.get("since") else self.fact.at
         quotes = {name: facts[name] for name in ("why", "pid", "home", "silent") if facts.get(name)} | {"ago": ago(since, now)}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import time
 from datetime import UTC, datetime, timedelta
 
 from watchdog.detect.gateway import STARTED, STOPPED
 from watchdog.model import Event
 from watchdog.paths import Path
-from watchdog.process import began_at, is_runnable, lock_holder, start_time_of
+from watchdog.pattern import own
+from watchdog.process import began_at, is_halted, is_runnable, lock_holder, start_time_of
 from watchdog.sources.chattext import digest_of
 from watchdog.sources.journal import last_word, units_of
 from watchdog.sources.logfile import open_regular
@@ -20,7 +20,7 @@ from watchdog.values import Any
 
 SILENT = timedelta(minutes=5)  # a shorter silence is no reason to ask whether the loop is frozen
 _TAIL = 128 * 1024
-_MESSAGE = rb"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]+(?: \[[^\]\n]*\])? [\w.-]+: (.*)$"
+_MESSAGE = own(rb"(?m)^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) [A-Z]+(?: \[[^\]\n]*\])? [\w.-]+: (.*)$")
 
 
 def observe(home: Path, logs: Path, last_line_at: datetime | None, now: datetime, unit: str = "auto") -> tuple[Event | None, str]:
@@ -44,14 +44,18 @@ def observe(home: Path, logs: Path, last_line_at: datetime | None, now: datetime
         return None, "gateway.lock cannot be looked at in /proc/locks"
     if holder:
         return _event(now, facts | {"state": "running", "pid": str(holder), "since": ""}), ""
-    words = last_words(logs / "gateway.log")
+    words, said_at = last_words(logs / "gateway.log")
     if words is None:
         return None, "no gateway.pid and no readable gateway.log: was a gateway ever started here?"
     # A start that fails before it logs, or a stop between two of them, leaves no line: there systemd knows better.
-    by_systemd = last_word(units_of(home, unit))
+    by_systemd, at = last_word(units_of(home, unit), said_at if words == "stopped" else None)
+    if by_systemd == "started":  # and not ended since: it has just begun and not come to write its files, or it cannot
+        return _event(now, facts | {"state": "running", "since": now.isoformat()}), ""
     stopped = by_systemd == "stopped" or (words == "stopped" and not by_systemd)
     facts |= {"state": "stopped" if stopped else "dead", "pid": str(pid or "")}
     facts["since"] = (last_line_at or now).isoformat()
+    if by_systemd == "died" and at is not None:
+        facts |= {"since": at.isoformat(), "unsaid": "yes"}  # the farewell in its log is another run's
     return _event(now, facts), ""
 
 
@@ -82,33 +86,43 @@ def sessions(home: Path, now: datetime) -> list[Event]:
     return found
 
 
-def last_words(log: Path) -> str | None:
-    """'stopped' or 'started': the last of a gateway's comings and goings in its log; None when it cannot be told."""
+def last_words(log: Path) -> tuple[str | None, datetime | None]:
+    """('stopped' or 'started', when it was said): the last of a gateway's comings and goings in its log; None when it cannot be told."""
     seen = False
     for path in (log, log.with_name(log.name + ".1")):
         try:
             with open_regular(path) as file:
-                size = os.fstat(file.fileno()).st_size
-                file.seek(max(0, size - _TAIL))
+                status = os.fstat(file.fileno())
+                file.seek(max(0, status.st_size - _TAIL))
                 tail = file.read(_TAIL)
         except OSError:
             continue
         seen = seen or bool(tail)
-        for line in reversed(re.findall(_MESSAGE, tail, re.MULTILINE)):
+        lines = _MESSAGE.findall(tail)
+        for stamp, line in reversed(lines):
             text = line.decode("utf-8", "replace")
             if STOPPED.match(text) is not None:
-                return "stopped"
+                return "stopped", _said_at(stamp, lines[-1][0], status.st_mtime)
             if STARTED.match(text) is not None:
-                return "started"
+                return "started", _said_at(stamp, lines[-1][0], status.st_mtime)
         if len(tail) == _TAIL:
-            return "started"  # so much was written since that it cannot have been a farewell
-    return "started" if seen else None
+            break  # so much was written since that it cannot have been a farewell
+    return "started" if seen else None, None
+
+
+def _said_at(stamp: bytes, last: bytes, written: float) -> datetime | None:
+    """So long before the file was last written to as its last line is younger: true in whatever zone the stamps are."""
+    try:
+        since = datetime.fromisoformat(last.decode()) - datetime.fromisoformat(stamp.decode())
+    except ValueError:
+        return None
+    return datetime.fromtimestamp(written, UTC) - since
 
 
 def _frozen(pid: int) -> bool:
-    """A loop that spins wants the CPU whenever one looks; an idle gateway sleeps."""
+    """A loop that spins wants the CPU whenever one looks, one that was halted never goes on; an idle gateway sleeps."""
     for _ in range(10):
-        if not is_runnable(pid):
+        if not is_runnable(pid) and not is_halted(pid):
             return False
         time.sleep(0.03)
     return True

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from watchdog.model import Event
 from watchdog.paths import Path
+from watchdog.pattern import own
 from watchdog.sources.chattext import cut, may_quote
 from watchdog.values import Any
 
-_LINE = r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<logger>[\w.-]+): "
+_LINE = own(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<logger>[\w.-]+): ")
+_HOME = own(r"HERMES_HOME=[\"']?([^\"'\s]+)")
 _PRIORITY = {"0": "CRITICAL", "1": "CRITICAL", "2": "CRITICAL", "3": "ERROR", "4": "WARNING", "5": "INFO", "6": "INFO", "7": "DEBUG"}
 LONGEST = 64 * 1024
 MOST = 32 * 1024 * 1024  # bytes of journal that are read
 FIELDS = "MESSAGE,PRIORITY,SYSLOG_IDENTIFIER,_COMM,_EXE,_PID,JOB_TYPE"
 TIME_LIMIT = 20.0  # seconds; a journal that answers later than this is blind
+_ENDED = own(r".*(?:(?:Main|Control) process exited|Failed with result|Deactivated successfully)")
 
 
 class JournalBlind(Exception):
@@ -67,29 +69,55 @@ def _ask(arguments: list[str]) -> tuple[list[bytes], str]:
     return said.splitlines(), complaint.splitlines()[-1] if complaint else ""
 
 
-def last_word(units: list[tuple[str, bool]]) -> str:
-    """What systemd last did with the unit, however long ago: 'stopped' (somebody asked for it), 'restarting', or ''."""
+def last_word(units: list[tuple[str, bool]], farewell: datetime | None = None) -> tuple[str, datetime | None]:
+    """What systemd last did with the unit, however long ago, and when: 'stopped' (somebody asked for it), 'restarting', 'started', or ''.
+
+    'died': it ended by itself, and the last `farewell` in the gateway's log is older than that run.
+    """
     for name, user in units:
-        command = ["-r", "-n", "200", *(["--user"] if user else []), f"--user-unit={name}" if user else f"--unit={name}"]
+        # Only what calls itself systemd: a gateway on a full disk writes hundreds of lines per start.
+        said = "SYSLOG_IDENTIFIER=systemd"
+        command = ["-r", "-n", "200", *(["--user"] if user else []), f"--user-unit={name}" if user else f"--unit={name}", said]
         try:
             lines, _ = _ask(command)
         except OSError:
             continue
+        ended = None
         for line in lines:
             try:
                 entry = json.loads(line)
-            except ValueError:
+                at = _at(entry)
+            except (ValueError, KeyError, TypeError, OverflowError, OSError):
                 continue
-            if not isinstance(entry, dict) or _writer(entry) != "systemd":
+            if _writer(entry) != "systemd":
                 continue
             text = _text(entry.get("MESSAGE"))
             if entry.get("JOB_TYPE") == "stop":
-                return "stopped"  # a crash that systemd answers by itself has start or restart here
+                return "stopped", at  # a crash that systemd answers by itself has start or restart here
             if "Scheduled restart job" in text:
-                return "restarting"
+                return "restarting", at
             if text.startswith("Started "):
+                # A boot ends everything without a word: what was started before it does not run because of that.
+                if ended is None and entry.get("_BOOT_ID") == _boot():
+                    return "started", at
+                if ended is not None and farewell is not None and farewell < at:
+                    return "died", ended
                 break
-    return ""
+            if ended is None and _ENDED.match(text) is not None:
+                ended = at
+    return "", None
+
+
+def _at(entry: dict[str, Any]) -> datetime:
+    return datetime.fromtimestamp(int(entry["__REALTIME_TIMESTAMP"]) / 1_000_000, UTC)
+
+
+def _boot() -> str:
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip().replace("-", "")
+    except OSError:
+        return ""
 
 
 def parse(lines: Iterable[bytes], name: str, since: datetime | None, until: datetime) -> Iterator[Event]:
@@ -97,13 +125,13 @@ def parse(lines: Iterable[bytes], name: str, since: datetime | None, until: date
     for number, line in enumerate(lines, 1):
         try:
             entry = json.loads(line[: 4 * LONGEST])
-            at = datetime.fromtimestamp(int(entry["__REALTIME_TIMESTAMP"]) / 1_000_000, UTC)
+            at = _at(entry)
         except (ValueError, KeyError, TypeError, OverflowError, OSError, RecursionError):
             continue
         if at > until or (since is not None and at < since):
             continue
         text = _text(entry.get("MESSAGE"))
-        found = re.match(_LINE, text)
+        found = _LINE.match(text)
         level = found["level"] if found else _PRIORITY.get(str(entry.get("PRIORITY")), "")
         text, _, more = (text[found.end() :] if found else text).partition("\n")
         ambiguous = ""
@@ -146,7 +174,7 @@ def units_of(home: Path, chosen: str = "") -> list[tuple[str, bool]]:
                 text = path.read_text("utf-8", "replace")[:LONGEST]
             except OSError:
                 continue
-            homes = re.findall(r"HERMES_HOME=[\"']?([^\"'\s]+)", text)
+            homes = _HOME.findall(text)
             if str(home) in homes or (not homes and home.name == ".hermes"):
                 found.append((path.name, user))
     return found
