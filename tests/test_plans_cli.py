@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sqlite3
 from datetime import UTC, datetime
 
 import pytest
@@ -113,6 +114,43 @@ def test_a_plan_that_was_cut_off_is_resumed_or_abandoned_by_a_person(shell):
     assert code == 0 and shell.machine.verbs() == ["restart"]
     code, _, err = shell("abandon", "1")
     assert code == 2 and "plan 1 is done" in err
+
+
+def test_checks_end_with_one_and_say_so_until_a_plan_that_was_cut_off_is_resumed_or_abandoned(shell, monkeypatch):
+    monkeypatch.setattr("watchdog.world.measure_world", lambda *_, **__: shell.machine.world())
+    shell.question()
+    with shell.store() as store:
+        store.db.execute("UPDATE plans SET state = 'claimed', answered_digest = digest")
+    said = "plan 1 was begun and not finished; see: hermes-watchdog plan 1, then resume or abandon"
+    code, out, _ = shell("check", "--dry-run")
+    assert code == 1 and said in out
+    code, out, _ = shell("check")
+    assert code == 1 and "was cut off before its first step" in out and said in out
+    for words in (("check",), ("check", "--dry-run")):
+        code, out, _ = shell(*words)
+        assert code == 1 and said in out and "Nothing" not in out, out
+    code, out, _ = shell("check", "--json")
+    assert code == 1 and json.loads(out)["plans_cut_off"] == [1]
+    assert shell("check", "--quiet")[:2] == (1, ""), "it was told when it was found"
+    assert shell("abandon", "1")[0] == 0
+    code, out, _ = shell("check")
+    assert code == 0 and "begun and not finished" not in out and "Nothing" in out
+
+
+def test_a_check_with_nothing_to_do_asks_once_for_plans(shell):
+    asked = []
+    shell("check")
+    connect = sqlite3.connect
+
+    def listening(*words, **more):
+        db = connect(*words, **more)
+        db.set_trace_callback(lambda text: asked.append(text) if " plans " in text else None)
+        return db
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite3, "connect", listening)
+        shell("check")
+    assert len(asked) == 1
 
 
 def test_ctrl_c_in_the_middle_is_told_as_what_it_is(shell, monkeypatch):

@@ -261,6 +261,7 @@ class Report:
     pending_since: datetime | None = None  # from when the next check must read to see what still waits
     newly_blind: bool = True  # what cannot be seen is not what the last check could not see
     kept: tuple[Incident, ...] = ()  # open, and not looked at this time: their rule was blind or not due
+    cut_off: tuple[int, ...] = ()  # plans that were begun and not finished
 
     @property
     def incidents(self) -> tuple[Incident, ...]:

@@ -69,6 +69,8 @@ def _full_check(
 def dry_run(book: Rulebook, sources: Sources, store: Store | None, settings: Settings, state: Path, now: datetime) -> Report:
     """The same line stopped before the first write: what is wrong, and the plans with their holds and exact commands."""
     report = check(book, sources, store, now, book.rules)
+    if store is not None:
+        report = replace(report, cut_off=_plans(store)[1])
     wrong = [incident for incident in report.incidents if incident.status == "open"]
     if any(incident.recipe for incident in wrong):
         from watchdog.acting import propose
@@ -109,9 +111,9 @@ def act(
 ) -> Report:
     """Propose for what is open, ask what needs asking, carry out what was approved. Nothing open: nothing to do."""
     wrong = all_incidents(store, only_open=True)
-    waiting = store.db.execute("SELECT 1 FROM plans WHERE state IN ('pending', 'approved', 'claimed') LIMIT 1").fetchone()
+    waiting, cut_off = _plans(store)
     if not waiting and not any(incident.recipe for incident in wrong):
-        return report
+        return replace(report, cut_off=cut_off) if cut_off else report
     from watchdog.acting import ask, carry_out_approved, looking, propose
     from watchdog.world import measure_world
 
@@ -121,7 +123,16 @@ def act(
     plans = propose(wrong, book.recipes, store, world, now, report.not_checked)
     plans = ask(plans, store, world, wrong, book.recipes, now)
     outcomes = carry_out_approved(store, world, looking(book, sources, store, world))
-    return replace(report, plans=plans, outcomes=(*report.outcomes, *outcomes))
+    return replace(report, plans=plans, outcomes=(*report.outcomes, *outcomes), cut_off=_plans(store)[1])
+
+
+def _plans(store: Store) -> tuple[bool, tuple[int, ...]]:
+    """(whether any may be asked about, done or found cut off now, those that were begun and not finished)."""
+    found = store.db.execute(
+        "SELECT id, state FROM plans WHERE state IN ('pending', 'approved', 'claimed', 'interrupted') ORDER BY id"
+    ).fetchall()
+    cut_off = tuple(row["id"] for row in found if row["state"] in ("claimed", "interrupted"))
+    return any(row["state"] != "interrupted" for row in found), cut_off
 
 
 def tell_outcomes(outcomes: Sequence[Outcome], book: Rulebook, sources: Sources, store: Store, settings: Settings, now: datetime) -> None:

@@ -26,6 +26,7 @@ def as_json(report: Report) -> dict[str, Any]:
             {"step": outcome.step, "ok": outcome.ok, "says": outcome.says, "seconds": outcome.took.total_seconds()}
             for outcome in report.outcomes
         ],
+        "plans_cut_off": list(report.cut_off),
     }
 
 
@@ -90,8 +91,11 @@ def as_text(report: Report, colour: bool = False, dry_run: bool = False) -> str:
     for outcome in report.outcomes:
         mark = paint("done", "good", colour) if outcome.ok else paint("failed", "high", colour)
         lines.append(f"{mark}  {harmless(outcome.step)}: {harmless(outcome.says, 2000)}")
+    for number in report.cut_off:
+        told = f"plan {number} was begun and not finished; see: hermes-watchdog plan {number}, then resume or abandon"
+        lines.append(f"{paint('cut off', 'high', colour)}  {told}")
     lines += [paint(f"note  {note}", "dim", colour) for note in report.notes]
-    if not open_now and not suspected and all(outcome.ok for outcome in report.outcomes):
+    if not open_now and not suspected and not report.cut_off and all(outcome.ok for outcome in report.outcomes):
         said = "Nothing is wrong" if not report.blind else "Nothing wrong was seen in what can be read"
         lines.append(paint(f"{said} ({report.home}, looked back to {clock(report.start)}).", "good", colour))
     return "\n".join(lines)

@@ -49,6 +49,7 @@ def told_truly(it, place: str) -> None:
     active = it.machine.show(UNIT, "ActiveState")["ActiveState"] == "active"
     says = "the gateway runs" if active else "THE GATEWAY IS NOT RUNNING"
     done = it.watchdog("check")
+    assert done.returncode == 1 and "plan 1 was begun and not finished" in done.text, done.text
     assert f"cut off {place}" in done.text and says in done.text, done.text
     message = next(text for text in reversed(person.messages(it)) if "cut off" in text)
     assert place in message and says in message, message
@@ -56,6 +57,7 @@ def told_truly(it, place: str) -> None:
     report = it.watchdog.json("check")
     assert ("database-broken" in person.open_rules(report)) == broken, report
     assert report["outcomes"] == [], "nothing is done again by itself"
+    assert report["plans_cut_off"] == [1], report
     audit = it.watchdog("audit").text
     assert len(re.findall(r"Z  begun plan", audit)) == 1, audit
 

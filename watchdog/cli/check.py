@@ -63,7 +63,11 @@ def run_check(args: argparse.Namespace) -> int:
         reports.append(_one_home(args))
     if args.json:
         print_json([as_json(report) for report in reports] if args.all_profiles else as_json(reports[0]))
-    return WRONG if any(incident.status == "open" for report in reports for incident in report.incidents) else WELL
+    return WRONG if any(report.cut_off or _open(report) for report in reports) else WELL
+
+
+def _open(report: Report) -> bool:
+    return any(incident.status == "open" for incident in report.incidents)
 
 
 def _homes(args: argparse.Namespace) -> list[str | None]:
