@@ -9,6 +9,7 @@ import re
 from datetime import timedelta
 from pathlib import PurePath
 
+from watchdog.unitfiles import is_ours, runs_gateway
 from watchdog.values import dataclass, replace
 
 SYSTEM, USER, CONTAINER, LAUNCHD, PROCESS, UNKNOWN = "systemd", "systemd user", "container", "launchd", "process", "unknown"
@@ -151,12 +152,8 @@ def _by_cgroup(facts: Facts) -> Supervisor | None:
     return None
 
 
-# As words, not as a part of a path: a Hermes may live in a folder of that name.
-_OURS = re.compile(r" -m watchdog |/hermes-watchdog[ ;]")
-
-
 def _is_its_unit(unit: Unit, facts: Facts) -> bool:
-    if _OURS.search(f"{unit.command} "):
+    if is_ours(unit.command):
         return False  # our own service, whose home is called .hermes; a gateway that it started sits in its cgroup
     if unit.name == facts.chosen:
         return True
@@ -169,8 +166,7 @@ def _is_its_unit(unit: Unit, facts: Facts) -> bool:
 
 def _starts_a_gateway(unit: Unit) -> bool:
     """By its name or by its command: whoever wrote the unit may have called it anything."""
-    named = "hermes" in unit.name.lower() or re.search(r"hermes.*gateway", unit.command.lower())
-    return bool(named) and not _OURS.search(f"{unit.command} ")
+    return runs_gateway(unit.command) or ("hermes" in unit.name.lower() and not is_ours(unit.command))
 
 
 def _mounts(box: Container, home: str) -> bool:

@@ -15,13 +15,12 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+from watchdog import unitfiles
 from watchdog.hands import hands
 from watchdog.running import NOT_THERE, Runner
 from watchdog.supervisor import SYSTEM, USER, Container, Facts, Supervisor, Unit, decide, with_permission
 
 _SHOWN = "Id,LoadState,MainPID,ExecStart,Environment,User,TimeoutStopUSec,Restart,ActiveState,ExecMainStatus,NRestarts"
-_SYSTEM_UNITS = (Path("/etc/systemd/system"), Path("/run/systemd/system"), Path("/usr/local/lib/systemd/system"))
-_USER_UNITS = (Path("/etc/systemd/user"),)
 _QUICK = 10  # seconds; asking takes milliseconds, a hung bus must not hold a check
 
 
@@ -42,10 +41,10 @@ def measure(home: Path, pid: int, argv: tuple[str, ...], run: Runner, unit: str 
     if systemctl:
         named = {unit if unit.endswith(".service") else f"{unit}.service"} if unit else set()
         named |= set(re.findall(r"[A-Za-z0-9:_.@\\-]+\.service", cgroup))
-        units += _units(SYSTEM, (systemctl,), named | _speaking_of_hermes(_SYSTEM_UNITS), run)
+        units += _units(SYSTEM, (systemctl,), named | _speaking_of_hermes(unitfiles.SYSTEM), run)
         if os.path.exists(f"/run/user/{owner_uid}/bus") and uid in (0, owner_uid):
-            own = Path(_home_of(owner_uid), ".config/systemd/user")
-            units += _units(USER, _user_systemctl(systemctl, uid, owner_uid), named | _speaking_of_hermes((own, *_USER_UNITS)), run)
+            own = os.path.join(_home_of(owner_uid), unitfiles.OWN_USER)
+            units += _units(USER, _user_systemctl(systemctl, uid, owner_uid), named | _speaking_of_hermes((own, unitfiles.USER)), run)
     return Facts(
         home=os.path.realpath(home),
         uid=uid,
@@ -70,9 +69,9 @@ def measure(home: Path, pid: int, argv: tuple[str, ...], run: Runner, unit: str 
     )
 
 
-def _speaking_of_hermes(folders: Iterable[Path]) -> set[str]:
-    """Units that a person wrote and named as they liked: a gateway that is down has no cgroup to tell its unit's name."""
-    return {path.name for folder in folders for path in folder.glob("*.service") if "hermes" in _text(path).lower()}
+def _speaking_of_hermes(folders: Iterable[str | Path]) -> set[str]:
+    """A gateway that is down has no cgroup to tell its unit's name."""
+    return {name for name, _ in unitfiles.speaking_of_hermes(folders)}
 
 
 def _user_systemctl(systemctl: str, uid: int, owner_uid: int) -> tuple[str, ...]:
@@ -100,7 +99,7 @@ def units_from(shown: str, scope: str) -> list[Unit]:
             continue
         user = told.get("User", "")
         homes = [word[12:] for word in _words(told.get("Environment", "")) if word.startswith("HERMES_HOME=")]
-        profile = re.search(r"(?:--profile|-p)[ =]([a-z0-9][a-z0-9_-]{0,63})\b", told.get("ExecStart", ""))
+        profile = unitfiles.PROFILE.search(told.get("ExecStart", ""))
         home = homes[-1] if homes else _default_home(user if scope == SYSTEM else "", profile[1] if profile else "")
         units.append(
             Unit(

@@ -326,11 +326,11 @@ def test_whether_a_container_runs_is_asked_of_the_one_who_runs_it(told, alive):
 
 
 def test_our_own_service_is_known_by_its_program_and_not_by_a_word_in_a_path():
-    from watchdog.supervisor import _OURS
+    from watchdog.unitfiles import is_ours
 
-    assert _OURS.search("{ path=/v/bin/python ; argv[]=/v/bin/python -P -m watchdog run --home /home/a/.hermes ; }")
-    assert _OURS.search("{ path=/v/bin/hermes-watchdog ; argv[]=/v/bin/hermes-watchdog run ; }")
-    assert not _OURS.search("{ path=/x/hermes-watchdog-lab/bin/python ; argv[]=/x/hermes-watchdog/bin/python -m hermes_cli.main gateway run ; }")
+    assert is_ours("{ path=/v/bin/python ; argv[]=/v/bin/python -P -m watchdog run --home /home/a/.hermes ; }")
+    assert is_ours("{ path=/v/bin/hermes-watchdog ; argv[]=/v/bin/hermes-watchdog run ; }")
+    assert not is_ours("{ path=/x/hermes-watchdog-lab/bin/python ; argv[]=/x/hermes-watchdog/bin/python -m hermes_cli.main gateway run ; }")
 
 
 def test_a_start_that_process_and_log_both_tell_of_is_one():

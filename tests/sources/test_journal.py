@@ -87,3 +87,56 @@ def test_the_last_word_of_systemd_tells_a_stop_from_a_crash(journalctl, tmp_path
     (tmp_path / "journal.txt").write_bytes(b"".join(lines))
     journalctl(f"cat {tmp_path}/journal.txt")
     assert journal.last_word([("a.service", False)], datetime(2026, 1, 1, tzinfo=UTC))[0] == word
+
+
+GATEWAY = "[Service]\nExecStart=/v/bin/python -m hermes_cli.main gateway run --replace\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ({"my-agent": GATEWAY + "Environment=HERMES_HOME={home}\n"}, ["my-agent"]),
+        ({"my-agent": GATEWAY}, ["my-agent"]),
+        ({"my-agent": "[Service]\nExecStart=/v/bin/hermes \\\n  gateway run\n"}, ["my-agent"]),
+        ({"my-agent": GATEWAY + 'Environment="HERMES_HOME=/srv/other"\n'}, []),
+        ({"my-agent": GATEWAY + "User=nobody\n"}, []),
+        ({"hermes-work": "[Service]\nExecStart=/v/bin/hermes --profile work gateway run\n"}, []),
+        ({"my-agent": "[Service]\nExecStart=/opt/agent.sh\nEnvironment=HERMES_HOME={home}\n"}, ["my-agent"]),
+        ({"hermes-gateway": "[Service]\nExecStart=/opt/agent.sh\n"}, ["hermes-gateway"]),
+        ({"my-agent": "[Service]\nExecStart=/opt/hermes/agent.sh\n"}, []),
+        # What only shares the home with the gateway tells nothing of the gateway.
+        ({"a-page": "[Service]\nExecStart=/v/bin/hermes dashboard\nEnvironment=HERMES_HOME={home}\n", "my-agent": GATEWAY}, ["my-agent"]),
+        ({"hermes-page": "[Service]\nExecStart=/v/bin/hermes dashboard\nEnvironment=HERMES_HOME={home}\n"}, []),
+        ({"hermes-copy": "[Service]\nType=oneshot\nExecStart=/usr/bin/tar c {home}\nEnvironment=HERMES_HOME={home}\n"}, []),
+        ({"mine": "[Service]\nExecStart=/v/bin/python -P -m watchdog run --home {home}\nEnvironment=HERMES_HOME={home}\n"}, []),
+        ({"cron": "[Service]\nExecStart=/usr/sbin/cron\n"}, []),
+    ],
+)
+@pytest.mark.parametrize("user", [False, True], ids=["system", "user"])
+def test_the_gateways_unit_is_found_whatever_it_is_called(tmp_path, monkeypatch, files, found, user):
+    home = tmp_path / ".hermes"
+    folder = tmp_path / ".config/systemd/user" if user else tmp_path / "units"
+    folder.mkdir(parents=True)
+    for name, text in files.items():
+        (folder / f"{name}.service").write_text(text.replace("{home}", str(home)))
+    if not user:
+        monkeypatch.setenv("SYSTEMD_UNIT_PATH", str(folder))
+    assert [one for one in journal.units_of(home) if one[0] in {f"{name}.service" for name in files}] == [
+        (f"{name}.service", user) for name in found
+    ]
+
+
+def test_a_unit_of_a_linked_home_is_its_units(tmp_path, monkeypatch):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    (tmp_path / "agent.service").write_text(f"{GATEWAY}Environment=HERMES_HOME={tmp_path}/link\n")
+    os.mkfifo(tmp_path / "pipe.service")
+    monkeypatch.setenv("SYSTEMD_UNIT_PATH", str(tmp_path))
+    assert journal.units_of(tmp_path / "real") == [("agent.service", False)]
+
+
+def test_a_profiles_unit_is_known_by_the_profile_in_its_command(tmp_path, monkeypatch):
+    (tmp_path / "agent.service").write_text("[Service]\nExecStart=/v/bin/hermes --profile work gateway run\n")
+    monkeypatch.setenv("SYSTEMD_UNIT_PATH", str(tmp_path))
+    assert ("agent.service", False) in journal.units_of(tmp_path / ".hermes/profiles/work")
+    assert ("agent.service", False) not in journal.units_of(tmp_path / ".hermes/profiles/play")

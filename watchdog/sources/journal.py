@@ -14,13 +14,12 @@ from watchdog.sources.chattext import cut, may_quote
 from watchdog.values import Any
 
 _LINE = own(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<logger>[\w.-]+): ")
-_HOME = own(r"HERMES_HOME=[\"']?([^\"'\s]+)")
 _PRIORITY = {"0": "CRITICAL", "1": "CRITICAL", "2": "CRITICAL", "3": "ERROR", "4": "WARNING", "5": "INFO", "6": "INFO", "7": "DEBUG"}
 LONGEST = 64 * 1024
 MOST = 32 * 1024 * 1024  # bytes of journal that are read
 FIELDS = "MESSAGE,PRIORITY,SYSLOG_IDENTIFIER,_COMM,_EXE,_PID,JOB_TYPE"
 TIME_LIMIT = 20.0  # seconds; a journal that answers later than this is blind
-_ENDED = own(r".*(?:(?:Main|Control) process exited|Failed with result|Deactivated successfully)")
+_ENDED = own(r"(?:Main|Control) process exited|Failed with result|Deactivated successfully")
 
 
 class JournalBlind(Exception):
@@ -103,7 +102,7 @@ def last_word(units: list[tuple[str, bool]], farewell: datetime | None = None) -
                 if ended is not None and farewell is not None and farewell < at:
                     return "died", ended
                 break
-            if ended is None and _ENDED.match(text) is not None:
+            if ended is None and _ENDED.search(text) is not None:
                 ended = at
     return "", None
 
@@ -159,25 +158,13 @@ def _writer(entry: dict[str, Any]) -> str:
 
 
 def units_of(home: Path, chosen: str = "") -> list[tuple[str, bool]]:
-    """(unit, whether it is a user unit) of the services whose file names this home."""
+    """(unit, whether it is a user unit) of the services that run this home's gateway, or the one that was chosen."""
     if chosen and chosen != "auto":
         name = chosen.removeprefix("user:")
         return [(name if "." in name else f"{name}.service", chosen.startswith("user:"))]
-    found = []
-    system = [*os.environ.get("SYSTEMD_UNIT_PATH", "").split(":"), "/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system"]
-    places = [(Path(folder), False) for folder in system if folder]
-    places.append((home.parent / ".config/systemd/user", True))
-    places.append((Path(os.path.expanduser("~/.config/systemd/user")), True))
-    for folder, user in dict.fromkeys(places):
-        for path in sorted(folder.glob("hermes*.service")):
-            try:
-                text = path.read_text("utf-8", "replace")[:LONGEST]
-            except OSError:
-                continue
-            homes = _HOME.findall(text)
-            if str(home) in homes or (not homes and home.name == ".hermes"):
-                found.append((path.name, user))
-    return found
+    from watchdog import unitfiles  # most checks find a gateway that ran all the time, and ask for no unit
+
+    return unitfiles.units_of(home)
 
 
 def _text(message: Any) -> str:
