@@ -80,6 +80,9 @@ def test_an_endless_journal_is_cut_off(journalctl, monkeypatch):
         ([entry("Started Hermes.", JOB_TYPE="start", _BOOT_ID=journal._boot()), entry("x: Scheduled restart job, 3.")], "started"),
         ([entry("x: Main process exited, code=exited, status=1"), entry("Started Hermes.", _BOOT_ID=journal._boot())], "died"),
         ([entry("x: Failed with result 'exit-code'."), entry("Started Hermes.", at=1760000000000000)], ""),
+        ([entry("x: Succeeded."), entry("Started Hermes.", _BOOT_ID=journal._boot())], "died"),
+        ([entry("Failed to start Hermes.", JOB_TYPE="start"), entry("Stopped Hermes.", JOB_TYPE="stop")], "died"),
+        ([entry("Stopped Hermes.", JOB_TYPE="stop"), entry("Failed to start Hermes.", JOB_TYPE="start")], "stopped"),
         ([entry("Stopped Hermes.", JOB_TYPE="stop", _PID="812", _EXE="/bin/x"), entry("Started Hermes.", JOB_TYPE="start")], ""),
     ],
 )

@@ -19,7 +19,7 @@ LONGEST = 64 * 1024
 MOST = 32 * 1024 * 1024  # bytes of journal that are read
 FIELDS = "MESSAGE,PRIORITY,SYSLOG_IDENTIFIER,_COMM,_EXE,_PID,JOB_TYPE"
 TIME_LIMIT = 20.0  # seconds; a journal that answers later than this is blind
-_ENDED = own(r"(?:Main|Control) process exited|Failed with result|Deactivated successfully")
+_ENDED = own(r"(?:Main|Control) process exited|Failed with result|Deactivated successfully|: Succeeded\.")
 
 
 class JournalBlind(Exception):
@@ -95,7 +95,10 @@ def last_word(units: list[tuple[str, bool]], farewell: datetime | None = None) -
                 return "stopped", at  # a crash that systemd answers by itself has start or restart here
             if "Scheduled restart job" in text:
                 return "restarting", at
-            if text.startswith("Started "):
+            failed = text.startswith("Failed to start ")
+            if failed and ended is None:
+                ended = at
+            if failed or text.startswith("Started "):
                 # A boot ends everything without a word: what was started before it does not run because of that.
                 if ended is None and entry.get("_BOOT_ID") == _boot():
                     return "started", at
