@@ -21,7 +21,7 @@ class Trace:
 
     def __init__(self, margin: Any = None) -> None:
         self.signs: list[Sign] = []
-        self.margin = margin  # where more of them may wait unread
+        self.margin = margin  # where more of them may wait unread; whoever takes signs lets it read first
 
     def note(self, at: datetime, session: str) -> None:
         signs = self.signs
@@ -32,8 +32,6 @@ class Trace:
 
     def before(self, at: datetime) -> list[Sign]:
         """Take all signs from before this moment."""
-        if self.margin is not None:
-            self.margin.read(at)
         count = bisect_left(self.signs, (at,))
         taken = self.signs[:count]
         del self.signs[:count]

@@ -21,6 +21,7 @@ FEW = 50  # names to look for in a block; with more of them it is read
 MEMORY = 10_000  # sessions remembered
 NEVER = datetime.max.replace(tzinfo=UTC)
 NOTHING: Captures = {}
+NOBODY: frozenset[str] = frozenset()
 Owner = tuple[str, str]  # the key of a chat, and a digest of who speaks there
 
 
@@ -158,19 +159,21 @@ class Watch:
             if role in roles:
                 act(roles[role], event)
 
-    def _needs(self, newest: datetime, block: bytes) -> bool:
-        """Whether a block may tell something of those who wait since before its end."""
+    def _needs(self, newest: datetime) -> frozenset[str] | None:
+        """The sessions that may work for those who wait since before then; None when they are many."""
         waiting = [one for queue in self.waiting.values() for one in queue if one.opened.at <= newest]
         if not waiting:
-            return False
+            return NOBODY
         keys = {one.key for one in waiting if not one.session}
         names = {one.session for one in waiting if one.session}
         names |= {name for name, (key, _) in self.sessions.items() if key in keys} if keys else set()
         names |= self.strangers.keys()
-        return len(names) > FEW or any(name.encode() in block for name in names)
+        return frozenset(names) if len(names) <= FEW else None
 
     def _catch_up(self, now: datetime) -> None:
         """What the sessions did until now."""
+        for margin in self.margins:
+            margin.read(now)
         for trace in self.traces["turn_over"]:
             for at, session in trace.before(now):
                 for one in self._of(session, at):

@@ -42,6 +42,17 @@ class Gate:
         self.across: dict[int, list[tuple[int, bytes]]] = {}  # word → words that begin in it and go on after it
         self._scan: object = None
 
+    @classmethod
+    def of(cls, words: Sequence[bytes], doubt: bool) -> Gate:
+        """Lets through every record that holds one of the words, wherever it stands."""
+        gate = cls([])
+        gate.ids = {word: number for number, word in enumerate(words)}
+        gate.known, gate.heads = len(gate.ids), [()] * len(gate.ids)
+        if doubt:
+            gate.ids.setdefault(INBOUND, gate.known)
+            gate.heads += [(INBOUND,)] * (len(gate.ids) - gate.known)
+        return gate
+
     def marks(self, block: bytes) -> Sequence[Mark]:
         """The words in the block, in the order of their positions; what the reader must add is in `meant` and `across`."""
         if not self.ids:

@@ -174,10 +174,11 @@ class LogFile:
         clock = LocalClock(self.zone)
         reader = Reader(self.path.name, clock, gate, since, until)
         for segment, offset, block, following in self._blocks(clock, since):
-            before = clock.last, reader.doubt_left
+            last, doubt = clock.last, reader.doubt_left
             events = reader.records(segment, offset, block, following)
             if margin is not None and reader.first_at is not None and reader.last_at is not None:
-                margin.keep((reader.first_at - SLACK, reader.last_at + SLACK, *before, (segment, offset, block, following)))
+                doubtful = doubt if reader.doubted else None
+                margin.keep((reader.first_at - SLACK, reader.last_at + SLACK, last, doubtful, (segment, offset, block, following)))
             yield events
         self.last_at = reader.last_at
         if reader.future and not self.whole:

@@ -18,46 +18,66 @@ from watchdog.values import Any
 
 KEPT = 32  # blocks; more of them are read, asked for or not, rather than held
 
-Part = tuple[datetime, datetime, datetime, int, tuple[str, int, bytes, bytes]]  # oldest, newest, where the clock and the doubt stood, block
-Needs = Callable[[datetime, bytes], bool]
+# Oldest and newest record, where the clock and the doubt stood (None: nothing in it is doubtful), the block itself.
+Part = tuple[datetime, datetime, datetime, int | None, tuple[str, int, bytes, bytes]]
+Names = frozenset[str] | None  # of sessions; None: too many to look for
+Needs = Callable[[datetime], Names]  # whose signs somebody may still need of a block that ends then
+NOBODY: frozenset[str] = frozenset()
 
 
 class Margin:
     def __init__(self, source: str, zone: tzinfo | None, lines: Sequence[Line], since: datetime | None, until: datetime):
         self.traces = {line: Trace(self) for line in lines}
-        self.reader = _Signs(self.traces, source, LocalClock(zone), Gate(lines), since, until)
+        self.gate = Gate(lines)
+        self.reader = _Signs(self.traces, source, LocalClock(zone), self.gate, since, until)
         self.unread: deque[Part] = deque()
-        self.followers: list[Needs] = []  # whether somebody may still need a block of this age
+        self.followers: list[Needs] = []
 
     def keep(self, part: Part) -> None:
         self.unread.append(part)
         if len(self.unread) > KEPT:
-            self._read(self.unread.popleft())
+            self._read(self.unread.popleft(), None)
 
     def read(self, before: datetime) -> None:
-        """Read all that may be older than this moment and that somebody needs."""
-        if self.unread and self.unread[0][0] < before:
-            needed = [part for part in self.unread if part[0] < before and self._needed(part)]
-            if needed:
-                self.unread = deque(part for part in self.unread if part not in needed)
-            for part in needed:
-                self._read(part)
+        """Read what may be older than this moment and is needed; a block of which only some was needed may be asked for again."""
+        if not self.unread or self.unread[0][0] >= before:
+            return
+        left: deque[Part] = deque()
+        for part in self.unread:
+            names = self._needed(part) if part[0] < before else NOBODY
+            if names is not None:
+                left.append(part)
+            self._read(part, names)
+        self.unread = left
 
     def let_go(self, before: datetime) -> bool:
-        """Drop what is older than this moment and nobody needs; whether something had to be read instead."""
+        """Part from what is older than this moment; whether somebody still needed something of it."""
         any_read = False
         while self.unread and self.unread[0][1] < before:
             part = self.unread.popleft()
-            if self._needed(part):
-                self._read(part)
-                any_read = True
+            names = self._needed(part)
+            any_read |= names != NOBODY
+            self._read(part, names)
         return any_read
 
-    def _needed(self, part: Part) -> bool:
-        return any(needs(part[1], part[4][2]) for needs in self.followers)
+    def _needed(self, part: Part) -> Names:
+        wanted: set[str] = set()
+        for needs in self.followers:
+            names = needs(part[1])
+            if names is None:
+                return None
+            wanted |= names
+        return frozenset(wanted)
 
-    def _read(self, part: Part) -> None:
-        _, _, self.reader.clock.last, self.reader.doubt_left, block = part
+    def _read(self, part: Part, names: Names) -> None:
+        _, _, last, doubt, block = part
+        gate = self.gate
+        if names is not None:
+            if not names:
+                return
+            # Looking for a few names is much less work than looking at every sign.
+            gate = Gate.of([name.encode() for name in sorted(names)], doubt is not None)
+        self.reader.gate, self.reader.clock.last, self.reader.doubt_left = gate, last, doubt or 0
         self.reader.records(*block)
 
 

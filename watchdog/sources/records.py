@@ -35,6 +35,7 @@ class Reader:
         self.since, self.until = since or EVER[0], until or EVER[1]
         self.doubt = 0  # up to here in the block, lines may belong to a name that held a line break
         self.doubt_left = 0  # bytes of the next block that may still belong to it
+        self.doubted = False  # whether there was such a name in or before this block
         self.first_at: datetime | None = None  # of the block's first record, wanted or not
         self.last_at: datetime | None = None  # of the newest record, wanted or not
         self.future = 0  # records dated after the window
@@ -42,6 +43,7 @@ class Reader:
 
     def records(self, name: str, offset: int, block: bytes, following: bytes) -> list[Event]:
         """The records of one block and of the window that some rule may want; all of them when there is no gate."""
+        self.doubted = False
         self._distrust(block, 0, self.doubt_left)
         gate = self.gate
         first = HEADER.match(block) or HEADER.search(block)
@@ -148,6 +150,7 @@ class Reader:
 
     def _distrust(self, block: bytes, start: int, reach: int) -> None:
         """A name with a line break is being written: until its real end, every line may be the name's."""
+        self.doubted = self.doubted or reach > 0
         end = end_of_inbound(block, start, start + reach) if reach else 0
         self.doubt = end or min(start + reach, len(block))
         self.doubt_left = 0 if end else max(0, start + reach - len(block))
