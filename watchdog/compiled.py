@@ -20,7 +20,7 @@ from watchdog.rulebook import Rulebook, load, shipped_folder
 from watchdog.sources.gate import NEIGHBOURS
 from watchdog.values import Any
 
-FORMAT = 4
+FORMAT = 5
 NAME = "rulebook.cache"
 _CODE = ("detect", "actions", "recipes.py", "rulebook.py", "yamlfile.py", "literals.py", "pattern.py", "model.py", "compiled.py")
 _PLAIN = (str, int, float, bool, bytes, type(None))

@@ -8,7 +8,7 @@ from datetime import datetime
 from watchdog.detect import KINDS
 from watchdog.errors import SlowPattern
 from watchdog.model import Condition, Event, Finding, Line, Rule, Span
-from watchdog.sources.gate import Gate, words_of
+from watchdog.sources.gate import gate_for, words_of
 from watchdog.text import harmless, spell
 from watchdog.trace import Trace
 from watchdog.values import Any, dataclass, replace
@@ -144,7 +144,7 @@ class Desk:
 
     def ready(self) -> None:
         """Sort the entries by the words the reader's gate knows them by."""
-        ids = Gate([line for line, _, _, _ in self.entries]).ids
+        ids = gate_for([line for line, _, _, _ in self.entries]).ids
         self.by_word: list[list[int]] = [[] for _ in ids]
         self.always: list[int] = []
         for number, (line, _, _, _) in enumerate(self.entries):
@@ -163,7 +163,7 @@ class Desk:
         for number in numbers:
             orders.setdefault(self.entries[number][0].pattern, []).append(self.entries[number])
         self.orders[hits] = [
-            (pattern, entries, len(orders) == len(entries) == 1 and not entries[0][0].level and not entries[0][0].logger)
+            (pattern, entries, pattern is not None and len(orders) == len(entries) == 1 and not (entries[0][0].level or entries[0][0].logger))
             for pattern, entries in orders.items()
         ]
         return self.orders[hits]
@@ -176,8 +176,8 @@ class Desk:
         seen: dict[Any, dict[str, dict[str, str]]] = {}  # watch → role → what was captured
         for pattern, entries, alone in orders:
             captures: dict[str, str] | None = None
-            if alone and pattern is not None and not self.slow:  # most of a busy log
-                captures = self._match(pattern, text, entries, event)
+            if alone and not self.slow:  # most of a busy log
+                captures = pattern.match(text) if pattern.sure else self._match(pattern, text, entries, event)
                 if captures is not None:
                     entries[0][2].see({entries[0][3]: captures}, event)
                 return

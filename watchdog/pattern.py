@@ -15,7 +15,7 @@ LIMIT_SECONDS = 0.5  # a sane pattern needs microseconds
 # within these lengths it takes at most some millions of steps.
 _SAFE_LENGTH = {0: 1_000_000, 1: 100_000, 2: 2500, 3: 400}
 _NOTHING: dict[str, str] = {}
-READY: dict[str | bytes, tuple[Any, ...]] = {}  # pattern → what re made of it in an earlier run (compiled.py)
+READY: dict[str | bytes, bytes] = {}  # pattern → what re made of it in an earlier run, packed (compiled.py)
 OWN: list[Own] = []
 
 
@@ -64,7 +64,7 @@ class Pattern:
             return None, -1, None
         return compiled.match, length, tuple(compiled.groupindex) if len(compiled.groupindex) == compiled.groups else None
 
-    @property
+    @cached_property
     def sure(self) -> bool:
         """Whether it ends in time on any record that a log can hold."""
         return self._quick[1] >= LONGEST
@@ -120,15 +120,17 @@ def own(text: str | bytes) -> Any:
     return Own(text)
 
 
-def prepared(text: str | bytes) -> tuple[Any, ...]:
-    """What re.compile works out, in plain values; only the same Python may be given it again."""
+def prepared(text: str | bytes) -> bytes:
+    """What re.compile works out, packed; only the same Python may be given it again."""
+    import marshal
     from re import _compiler, _parser  # type: ignore[attr-defined]
 
     tree = _parser.parse(text)
     names = dict(tree.state.groupdict)
     by_number = {number: name for name, number in names.items()}
     code = [int(one) for one in _compiler._code(tree, 0)]
-    return int(tree.state.flags), code, tree.state.groups - 1, names, tuple(by_number.get(number) for number in range(tree.state.groups))
+    by_index = tuple(by_number.get(number) for number in range(tree.state.groups))
+    return marshal.dumps((int(tree.state.flags), code, tree.state.groups - 1, names, by_index))
 
 
 def _compiled(name: str | bytes, text: str | bytes) -> re.Pattern[Any]:
@@ -136,7 +138,8 @@ def _compiled(name: str | bytes, text: str | bytes) -> re.Pattern[Any]:
     if name not in READY:
         return re.compile(text)
     import _sre  # type: ignore[import-not-found]
+    import marshal
 
-    flags, code, groups, names, by_number = READY[name]
+    flags, code, groups, names, by_number = marshal.loads(READY[name])
     compiled: re.Pattern[Any] = _sre.compile(text, flags, code, groups, names, by_number)
     return compiled

@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from watchdog.model import Event, Line
 from watchdog.paths import Path
-from watchdog.sources.gate import Gate
+from watchdog.sources.gate import Gate, gate_for
 from watchdog.sources.localtime import SLACK
 from watchdog.sources.logfile import LogFile
 from watchdog.sources.margin import Margin
@@ -65,7 +65,7 @@ def read_all(sources: Sources, wanted: Mapping[str, list[Line]], since: datetime
                 continue
             logs.append(log)
             lines, aside = apart([] if sources.plain else wanted[name])
-            gate = None if sources.plain else Gate(lines)
+            gate = None if sources.plain else gate_for(lines)
             margin = Margin(name, sources.zone, aside, since, now) if aside else None
             reading.traces.update(margin.traces if margin else {})
             streams.append(in_order(_guarded(log, gate, since, now, reading, margin)))
@@ -87,7 +87,7 @@ def _read(
     try:
         for events in merged(streams):
             for event in events:
-                if not complained and (NO_COLUMN in event.text or NO_COLUMN in event.more):
+                if not complained and (NO_COLUMN in event.text or (event.more and NO_COLUMN in event.more)):
                     complained = True
                 yield event
     finally:

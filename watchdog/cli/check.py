@@ -55,13 +55,13 @@ def add_arguments(commands: Any) -> None:
 
 
 def run_check(args: argparse.Namespace) -> int:
-    from watchdog.report import as_json
-
     reports = []
     for home in _homes(args):
         args.home = home
         reports.append(_one_home(args))
     if args.json:
+        from watchdog.report import as_json
+
         print_json([as_json(report) for report in reports] if args.all_profiles else as_json(reports[0]))
     return WRONG if any(report.cut_off or _open(report) for report in reports) else WELL
 
@@ -79,8 +79,6 @@ def _homes(args: argparse.Namespace) -> list[str | None]:
 
 
 def _one_home(args: argparse.Namespace) -> Report:
-    from watchdog.report import as_text
-
     ctx = context(args)
     now = in_zone(args.now, ctx) if args.now else ctx.now
     if args.now and not args.dry_run:
@@ -98,6 +96,8 @@ def _one_home(args: argparse.Namespace) -> Report:
     else:
         report = run_once(ctx, now)
     if not args.json and (not args.quiet or _worth_telling(report)):
+        from watchdog.report import as_text
+
         print(as_text(report, colours(), args.dry_run))
     return report
 

@@ -149,7 +149,8 @@ class Watch:
 
     def see(self, roles: Mapping[str, Captures], event: Event) -> None:
         for margin in self.margins:
-            if margin.unread and margin.unread[0][1] < event.at - self.patience and margin.let_go(event.at - self.patience):
+            # Most of the time the oldest block is not even over.
+            if margin.unread and margin.unread[0][1] < event.at and margin.let_go(event.at - self.patience):
                 self._catch_up(event.at)
         if len(roles) == 1:
             for role, captures in roles.items():

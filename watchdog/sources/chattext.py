@@ -20,6 +20,7 @@ _PLAIN = own(
 )
 _FORGED = own(r"(?:^|\s)(?:platform|user|chat|msg)=")
 _TURN = own(rf"(?s)(conversation turn: .*? history=\d+) msg=(?P<msg>{_LITERAL})$")
+_SAID = own(r"'([^'\\]*)'$")  # the usual case of a literal
 _QUOTED = own(r"\s(?:msg|content|text|preview|reply_to_text|query|prompt)=['\"]")
 _TAIL = own(rf"(?m) chat=\S+ msg={_LITERAL}(?: reply_to_id=\S+ reply_to_text={_LITERAL})?\r?$".encode())
 # An inbound record without anything odd in it, in bytes: the quick way to see that nothing is forged.
@@ -59,6 +60,9 @@ def cut(text: str) -> tuple[str, dict[str, str], str]:
         text = f"inbound message: platform={found['platform']} user=… chat={found['chat']}{tail}"
         return text, {"said": _digest(found["msg"][1:-1]), "user": digest_of(found["user"])}, ""
     if text.startswith("conversation turn: "):
+        head, _, rest = text.partition(" msg=")
+        if head.rpartition(" history=")[2].isdecimal() and (found := _SAID.match(rest)):
+            return head, {"said": _digest(found[1])}, ""
         found = _TURN.match(text)
         return (found[1], {"said": _digest(found["msg"][1:-1])}, "") if found else ("conversation turn: ", {}, "")
     found = _QUOTED.search(text)

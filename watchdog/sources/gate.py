@@ -107,6 +107,19 @@ class Gate:
         return meant, all_across
 
 
+_made: dict[tuple[int, ...], tuple[Gate, Sequence[Line]]] = {}
+
+
+def gate_for(lines: Sequence[Line]) -> Gate:
+    """The gate of these very lines: who reads them and who judges them must number the words alike, and need only one."""
+    key = tuple(map(id, lines))
+    if key not in _made:
+        if len(_made) > 100:
+            _made.clear()
+        _made[key] = Gate(lines), lines  # holding the lines keeps their identities theirs
+    return _made[key][0]
+
+
 def words_of(line: Line) -> Sequence[bytes] | None:
     """The words that mark a record this line may want; None when any record may be one."""
     words = line.pattern.words if line.pattern is not None else None

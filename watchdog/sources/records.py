@@ -39,7 +39,7 @@ class Reader:
         self.first_at: datetime | None = None  # of the block's first record, wanted or not
         self.last_at: datetime | None = None  # of the newest record, wanted or not
         self.future = 0  # records dated after the window
-        self.names: dict[bytes | None, str] = {None: ""}
+        self.names: dict[bytes | None, str] = {}
 
     def records(self, name: str, offset: int, block: bytes, following: bytes) -> list[Event]:
         """The records of one block and of the window that some rule may want; all of them when there is no gate."""
@@ -86,7 +86,12 @@ class Reader:
             if head is None:
                 continue
             message = head.end()
-            wanted = tuple([one for one in hits if one < known and (not heads_of[one] or startswith(heads_of[one], message))])
+            wanted: tuple[int, ...]
+            if len(hits) == 1:
+                heads = heads_of[number]
+                wanted = hits if number < known and (not heads or startswith(heads, message)) else ()
+            else:
+                wanted = tuple([one for one in hits if one < known and (not heads_of[one] or startswith(heads_of[one], message))])
             if not wanted:
                 if not startswith(INBOUND, message) or HONEST.match(block, message, stop):
                     continue
@@ -99,12 +104,11 @@ class Reader:
 
     def _name(self, raw: bytes | None) -> str:
         """Names come again and again."""
-        name = self.names.get(raw)
-        if name is None:
+        if raw not in self.names:
             if len(self.names) > MEMORY:
-                self.names = {None: ""}
-            name = self.names[raw] = str(raw or b"", "utf-8", "replace")
-        return name
+                self.names.clear()
+            self.names[raw] = str(raw or b"", "utf-8", "replace")
+        return self.names[raw]
 
     def _record(
         self, block: bytes, head: re.Match[bytes], stop: int, following: bytes, name: str, offset: int, hits: tuple[int, ...] | None
@@ -113,7 +117,7 @@ class Reader:
         at = self.clock.read(stamp)
         if at is None:
             return None
-        start, message = head.span()
+        start, message, names = head.start(), head.end(), self.names
         text = str(block[message : stop if stop - message <= LONGEST else message + LONGEST], "utf-8", "replace")
         more = ""
         if (cut_at := text.find("\n")) >= 0:
@@ -138,9 +142,9 @@ class Reader:
             self.source,
             text,
             f"{name}@{offset + start}",
-            self._name(logger),
-            self._name(level),
-            self._name(session),
+            names.get(logger) or self._name(logger),
+            names.get(level) or self._name(level),
+            "" if session is None else names.get(session) or self._name(session),
             facts,
             more.rstrip("\n") if more else "",
             next_at,
