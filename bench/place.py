@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import compileall
+import contextlib
 import json
 import shutil
 import sqlite3
@@ -12,6 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.generate import generate
+from watchdog.sqlite.kinds import is_virtual
+from watchdog.sqlite.reference import releases
 
 ROOT = Path(__file__).resolve().parent.parent
 PART = 5 * 1024 * 1024  # where Hermes rotates
@@ -44,12 +47,27 @@ def home(folder: Path, size: int, hourly: int, rotated: bool = False, trouble: b
     fields = Path("/proc/1/stat").read_bytes().rpartition(b")")[2].split()
     pid = {"pid": 1, "kind": "hermes-gateway", "argv": ["hermes"], "start_time": int(fields[19])}
     (folder / "gateway.pid").write_text(json.dumps(pid))
-    for name in ("state.db", "kanban.db"):
-        with sqlite3.connect(folder / name) as db:
-            db.execute("CREATE TABLE IF NOT EXISTS notes (id INTEGER PRIMARY KEY, text TEXT)")
-            db.executemany("INSERT INTO notes (text) VALUES (?)", [(f"note {n} " * 20,) for n in range(5000)])
-        db.close()
+    for kind, name in (("state", "state.db"), ("kanban", "kanban.db")):
+        database(folder / name, kind)
     return folder
+
+
+def database(path: Path, kind: str) -> None:
+    """A database as the newest Hermes that we know makes it, with some rows."""
+    path.unlink(missing_ok=True)
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA journal_mode=WAL")
+    order = ("table", "index", "view", "trigger")
+    made = set()
+    for thing in sorted(releases()[-1].things[kind], key=lambda thing: (order.index(thing.type), not is_virtual(thing.sql))):
+        if thing.sql and thing.name not in made and not thing.name.startswith("sqlite_"):
+            with contextlib.suppress(sqlite3.OperationalError):  # the tables that a full-text index made for itself
+                db.execute(thing.sql)
+            made.add(thing.name)
+    db.execute("CREATE TABLE IF NOT EXISTS notes (id INTEGER PRIMARY KEY, text TEXT)")
+    db.executemany("INSERT INTO notes (text) VALUES (?)", [(f"note {n} " * 20,) for n in range(5000)])
+    db.commit()
+    db.close()
 
 
 def rotate(log: Path, keep: int = 3) -> None:
