@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
-from watchdog.detect.common import Captures, aside, key_of, longest, names_of, need_names, read_lines
-from watchdog.model import Event, Line, Span
-from watchdog.text import ago, spell
-from watchdog.trace import Trace
-from watchdog.values import Any, dataclass
+from watchdog.detect.common import aside, longest, names_of, need_names, read_lines
+from watchdog.detect.waiting import Watch
+from watchdog.model import Line
+from watchdog.values import dataclass
 from watchdog.yamlfile import Section
 
+__all__ = ["KIND", "Watch", "lines", "reach", "read", "says"]
+
 KIND = "gap"
-LINK_WITHIN = timedelta(minutes=2)  # a turn that starts later than this belongs to another message
-AT_WORK = timedelta(minutes=5)  # after its last step a turn counts as going on for so long
-INSTANT = timedelta(milliseconds=1)  # logs know no shorter
-FEW = 50  # names to look for in a block; with more of them it is read
-MEMORY = 10_000  # sessions remembered
-NEVER = datetime.max.replace(tzinfo=UTC)
-NOTHING: Captures = {}
-NOBODY: frozenset[str] = frozenset()
-Owner = tuple[str, str]  # the key of a chat, and a digest of who speaks there
 
 
 @dataclass(frozen=True)
@@ -42,6 +32,7 @@ class Gap:
     same: tuple[str, ...] = ()
     dropped_by: tuple[Line, ...] = ()  # one of several that wait was given up
     reset_by: tuple[Line, ...] = ()  # a restart forgets everything that was pending
+    resumed_by: tuple[Line, ...] = ()  # what was pending then goes on by itself; nobody asked anew
     session_by: tuple[Line, ...] = ()  # tells which session works on it
     progress: tuple[Line, ...] = ()  # of that session: slow is not stuck
     turn_over: tuple[Line, ...] = ()  # of that session: the next answer in its chat is its answer
@@ -57,13 +48,14 @@ def read(section: Section) -> Gap:
         same=section.names("same", ()),
         dropped_by=read_lines(section, "dropped_by", ()),
         reset_by=read_lines(section, "reset_by", ()),
+        resumed_by=read_lines(section, "resumed_by", ()),
         session_by=read_lines(section, "session_by", ()),
         progress=aside(read_lines(section, "progress", ())),
         turn_over=aside(read_lines(section, "turn_over", ())),
         sooner=_read_sooner(section),
         key=section.text("key", ""),
     )
-    need_names(section, "same", want.same, (*want.opened_by, *want.closed_by, *want.dropped_by))
+    need_names(section, "same", want.same, (*want.opened_by, *want.closed_by, *want.dropped_by, *want.resumed_by))
     need_names(section, "session_by", ("session",) if want.session_by else (), want.session_by)
     if want.sooner and want.sooner.longer_than >= want.longer_than:
         section.wrong_at("sooner", "its longer_than is not shorter than the ordinary one; it would change nothing")
@@ -83,7 +75,7 @@ def _read_sooner(section: Section) -> Sooner | None:
 def lines(want: Gap) -> list[tuple[str, Line, bool]]:
     roles = [("opened", want.opened_by, True), ("closed", want.closed_by, True), ("dropped", want.dropped_by, True)]
     roles += [("reset", want.reset_by, True), ("session", want.session_by, True), ("progress", want.progress, True)]
-    roles += [("turn_over", want.turn_over, True)]
+    roles += [("turn_over", want.turn_over, True), ("resumed", want.resumed_by, True)]
     roles += [("sooner", want.sooner.line if want.sooner else (), False)]
     if want.session_by:
         roles += [("known", (Line("sessions"),), False)]
@@ -96,277 +88,3 @@ def reach(want: Gap) -> timedelta:
 
 def says(want: Gap) -> frozenset[str]:
     return names_of(want.opened_by) | {"waited", "longer_than"}
-
-
-class Waiting:
-    """One thing that has begun and is not answered."""
-
-    __slots__ = ("captures", "evidence", "failed", "failed_late", "key", "opened", "over", "said", "session", "sign", "user")
-
-    def __init__(self, key: str, opened: Event, captures: Captures):
-        self.key, self.opened, self.captures = key, opened, captures
-        self.user, self.said = opened.facts.get("user", ""), opened.facts.get("said", "")
-        self.sign = opened.at  # when it was last seen to live
-        self.session = ""
-        self.over: datetime | None = None  # its turn has ended; the answer is on its way
-        self.failed: datetime | None = None  # the newest failure before the shorter patience ran out
-        self.failed_late: datetime | None = None  # the first failure after that
-        self.evidence = [opened]
-
-
-class Watch:
-    def __init__(self, want: Gap):
-        self.want = want
-        self.waiting: dict[str, list[Waiting]] = {}
-        self.said: dict[str, list[Waiting]] = {}  # the same by what was said
-        self.fresh: deque[Waiting] = deque()  # those of the last minutes, answered or not
-        self.sessions: dict[str, tuple[str, datetime]] = {}  # session → the chat it works for, and since when we know
-        self.owners: dict[Owner, str] = {}  # and back
-        self.strangers: dict[str, tuple[Captures, datetime]] = {}  # sessions of which we cannot tell for whom they work
-        self.failures: dict[str, datetime] = {}  # session → its newest failure
-        self.closed: list[Span] = []
-        self.traces: dict[str, list[Trace]] = {"progress": [Trace()], "turn_over": [Trace()]}
-        self.margins: list[Any] = []
-        self.patience = min(want.longer_than, want.sooner.longer_than) if want.sooner else want.longer_than
-        self.acts: dict[str, Callable[[Captures, Event], None]] = {
-            "known": self._known,
-            "reset": self._reset,
-            "closed": self._closed,
-            "dropped": self._dropped,
-            "opened": self._open,
-            "session": self._link,
-            "turn_over": lambda _, event: self.traces["turn_over"][0].note(event.at, event.session),
-            "progress": lambda _, event: self.traces["progress"][0].note(event.at, event.session),
-            "sooner": self._failed,
-        }
-
-    def follow(self, role: str, trace: Trace) -> None:
-        """Lines of which only the time matters are read when somebody has waited for long, or never."""
-        self.traces[role].append(trace)
-        if trace.margin not in self.margins:
-            self.margins.append(trace.margin)
-            trace.margin.followers.append(self._needs)
-
-    def see(self, roles: Mapping[str, Captures], event: Event) -> None:
-        for margin in self.margins:
-            # Most of the time the oldest block is not even over.
-            if margin.unread and margin.unread[0][1] < event.at and margin.let_go(event.at - self.patience):
-                self._catch_up(event.at)
-        if len(roles) == 1:
-            for role, captures in roles.items():
-                self.acts[role](captures, event)
-            return
-        for role, act in self.acts.items():
-            if role in roles:
-                act(roles[role], event)
-
-    def _needs(self, newest: datetime) -> frozenset[str] | None:
-        """The sessions that may work for those who wait since before then; None when they are many."""
-        waiting = [one for queue in self.waiting.values() for one in queue if one.opened.at <= newest]
-        if not waiting:
-            return NOBODY
-        keys = {one.key for one in waiting if not one.session}
-        names = {one.session for one in waiting if one.session}
-        names |= {name for name, (key, _) in self.sessions.items() if key in keys} if keys else set()
-        names |= self.strangers.keys()
-        return frozenset(names) if len(names) <= FEW else None
-
-    def _catch_up(self, now: datetime) -> None:
-        """What the sessions did until now."""
-        for margin in self.margins:
-            margin.read(now)
-        for trace in self.traces["turn_over"]:
-            for at, session in trace.before(now):
-                for one in self._of(session, at):
-                    one.over = one.over or at
-        for trace in self.traces["progress"]:
-            for at, session in trace.before(now):
-                for one in self._of(session, at):
-                    self._progress(one, at)
-
-    def _known(self, _: Captures, event: Event) -> None:
-        owner = key_of(event.facts, self.want.same, self.want.key), event.facts.get("user", "")
-        self._know(event.facts["session"], owner, event.at)
-
-    def _reset(self, _: Captures, event: Event) -> None:
-        for key in list(self.waiting):
-            self._close(key, self.waiting[key], event.at)
-        self.strangers.clear()
-
-    def _closed(self, captures: Captures, event: Event) -> None:
-        for key in self._answered(captures):
-            self._close_turn(key, event.at)
-
-    def _dropped(self, captures: Captures, event: Event) -> None:
-        for key in self._answered(captures):
-            self._close(key, self.waiting[key][:1], event.at)
-
-    def _answered(self, captures: Captures) -> list[str]:
-        """The keys that wait for this answer."""
-        key = key_of(captures, self.want.same, self.want.key)
-        if key in self.waiting:
-            return [key]
-        # A session key ends in the chat, or in the chat and the person: 'CHAT' or 'CHAT:PERSON'.
-        found: list[str] = []
-        while ":" in key and not found:
-            key = key.rpartition(":")[0]
-            found = [key] if key in self.waiting else []
-        return found
-
-    def _open(self, captures: Captures, event: Event) -> None:
-        key = key_of(captures, self.want.same, self.want.key)
-        queue = self.waiting.setdefault(key, [])
-        if queue and not self.want.session_by:
-            return  # without sessions to tell them apart, only the first matters
-        one = Waiting(key, event, captures)
-        queue.append(one)
-        if self.want.session_by:
-            one.session = self.owners.get((key, one.user), "")
-            one.failed = self.failures.get(one.session)
-            self.said.setdefault(one.said, []).append(one)
-            self.fresh.append(one)
-            while event.at - self.fresh[0].opened.at > LINK_WITHIN:
-                self.fresh.popleft()
-
-    def _know(self, session: str, owner: Owner, at: datetime) -> None:
-        _remember(self.sessions, session, (owner[0], at))
-        _remember(self.owners, owner, session)
-
-    def _link(self, captures: Captures, event: Event) -> None:
-        """A turn begins: find the message that it answers."""
-        session = captures.get("session", "")
-        if not session or session in self.sessions:
-            return
-        common = {name: captures[name] for name in self.want.same if name in captures}
-        told = event.facts.get("said")
-        found = [one for one in self.said.get(told, ()) if _agree(one, common)] if told else []
-        if not found:
-            near = (one for one in self.fresh if not one.session and event.at - one.opened.at <= LINK_WITHIN and _agree(one, common))
-            found = [one for one in near if one in self.waiting.get(one.key, ())]
-        if len({one.key for one in found}) != 1:
-            _remember(self.strangers, session, (common, event.at))
-            return
-        answered = found[0]
-        self._know(session, (answered.key, answered.user), event.at)
-        for one in self.waiting[answered.key]:
-            if one.user == answered.user:
-                one.session = session
-
-    def _of(self, session: str, at: datetime) -> list[Waiting]:
-        """Whoever waited for this session at that time; all that may have, when we cannot tell."""
-        key, known = self.sessions.get(session, ("", NEVER))
-        if at >= known:
-            return [one for one in self.waiting.get(key, ()) if (one.session == session or not one.session) and at >= one.opened.at]
-        common, known = self.strangers.get(session, (NOTHING, NEVER))
-        if at < known:
-            return []
-        return [one for queue in self.waiting.values() for one in queue if at >= one.opened.at and _agree(one, common)]
-
-    def _progress(self, one: Waiting, at: datetime) -> None:
-        if at <= one.sign:
-            return
-        if at - one.sign >= self.patience and (span := self._span(one, at, at)) is not None:
-            self.closed.append(span)
-        one.sign = at
-        one.failed, one.failed_late = one.failed_late or one.failed, None
-
-    def _failed(self, _: Captures, event: Event) -> None:
-        if self.want.sooner is None or not event.session:
-            return
-        _remember(self.failures, event.session, event.at)
-        if any(event.at - one.sign >= self.patience for one in self._of(event.session, event.at)):
-            self._catch_up(event.at)
-        for one in self._of(event.session, event.at):
-            if event.at <= one.sign + self.want.sooner.longer_than:
-                one.failed = event.at
-            elif one.failed_late is None:
-                one.failed_late = event.at
-            one.evidence = [*one.evidence[:1], *one.evidence[1:][-2:], event]
-
-    def _opens_at(self, one: Waiting) -> datetime:
-        ordinary = one.sign + self.want.longer_than
-        if self.want.sooner is None:
-            return ordinary
-        early = one.sign + self.want.sooner.longer_than
-        if one.failed is not None and early - one.failed <= self.want.sooner.within:
-            return early
-        return min(ordinary, one.failed_late) if one.failed_late is not None else ordinary
-
-    def _span(self, one: Waiting, now: datetime, ended: datetime | None) -> Span | None:
-        if now - one.sign < self.patience or now < (opens := self._opens_at(one)):
-            return None
-        quotes = {
-            **one.captures,
-            "waited": spell(now - one.opened.at),
-            "longer_than": spell(opens - one.sign),
-        }
-        return Span(one.key, one.opened.at, opens, max(one.sign, one.evidence[-1].at), ended, quotes, {}, tuple(one.evidence))
-
-    def _close_turn(self, key: str, at: datetime) -> None:
-        """An answer came. In a group each member has a turn of their own, and the answer does not say whose it was."""
-        if len(self.waiting[key]) == 1:
-            self._close(key, self.waiting[key], at)
-            return
-        self._catch_up(at)
-        turns: dict[str, list[Waiting]] = {}
-        for one in self.waiting[key]:
-            turns.setdefault(one.session or one.user, []).append(one)
-        over = [turn for turn in turns.values() if turn[0].over is not None]
-        first = min(over, key=lambda turn: turn[0].over or at) if over else next(iter(turns.values()))
-        self._close(key, first, at)
-
-    def _close(self, key: str, done: list[Waiting], at: datetime) -> None:
-        if any(at - one.sign >= self.patience for one in done):
-            self._catch_up(at)
-        # Whatever waited longest speaks for the rest.
-        spans = [span for one in done if (span := self._span(one, at, at)) is not None]
-        self.closed.extend(spans[:1])
-        for one in done if self.want.session_by else ():
-            self.said[one.said].remove(one)
-            if not self.said[one.said]:
-                del self.said[one.said]
-        left = [one for one in self.waiting[key] if one not in done] if done is not self.waiting[key] else []
-        if left:
-            self.waiting[key] = left
-        else:
-            del self.waiting[key]
-
-    def spans(self, now: datetime) -> list[Span]:
-        if any(now - one.sign >= self.patience for queue in self.waiting.values() for one in queue):
-            self._catch_up(now + INSTANT)
-        still = (next((span for one in queue if (span := self._span(one, now, None)) is not None), None) for queue in self.waiting.values())
-        return [*self.closed, *(span for span in still if span is not None)]
-
-    def since(self) -> datetime | None:
-        """When the oldest thing began that still waits: a later check must see it begin, too."""
-        return min((queue[0].opened.at for queue in self.waiting.values()), default=None) if self.want.progress else None
-
-    def at_work(self, now: datetime) -> int:
-        """How many wait while somebody works for them: what a restart would cut off."""
-        if not self.want.progress:
-            return 0
-        self._catch_up(now + INSTANT)
-        return sum(one.sign > one.opened.at and now - one.sign < AT_WORK for queue in self.waiting.values() for one in queue)
-
-    def state(self, now: datetime) -> list[str]:
-        """For explain: who waits, and how long still."""
-        self._catch_up(now + INSTANT)
-        found = []
-        for key, queue in self.waiting.items():
-            one = queue[0]
-            worked = f", last progress {ago(one.sign, now)}" if one.sign > one.opened.at else ""
-            last = one.failed_late or one.failed
-            failed = f", last failure {ago(last, now)}" if last else ""
-            limit = spell(self._opens_at(one) - one.sign)
-            found.append(f"{key or 'all'}: waiting for {spell(now - one.opened.at)} (limit {limit}{worked}{failed})")
-        return found or ["nothing is waiting"]
-
-
-def _agree(one: Waiting, common: Captures) -> bool:
-    return all(one.captures.get(name) == value for name, value in common.items())
-
-
-def _remember(memory: dict[Any, Any], key: object, value: object) -> None:
-    if len(memory) >= MEMORY:
-        memory.clear()
-    memory[key] = value
