@@ -33,7 +33,7 @@ def install(folder: Path) -> tuple[str, str]:
         shutil.copytree(ROOT / "rules", packages / "watchdog" / "shipped")
     compileall.compile_dir(packages / "watchdog", quiet=1)
     script = folder / "bin" / "hermes-watchdog"
-    script.write_text(f"#!{python}\nimport sys\nfrom watchdog.cli import main\nif __name__ == '__main__':\n    sys.exit(main())\n")
+    script.write_text(f"#!{python}\nimport sys\nfrom watchdog.cli import entry\nif __name__ == '__main__':\n    sys.exit(entry())\n")
     script.chmod(0o755)
     return python, str(script)
 

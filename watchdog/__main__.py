@@ -1,7 +1,6 @@
 """python -m watchdog"""
 
-import sys
 
-from watchdog.cli import main
+from watchdog.cli import entry
 
-sys.exit(main())
+entry()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 from types import SimpleNamespace
 
@@ -85,8 +87,23 @@ def plain_check(argv: list[str]) -> SimpleNamespace | None:
     return given
 
 
+def entry() -> None:
+    """The console script: a command lives for a moment, so nothing is tidied that the end of the process tidies anyway."""
+    gc.set_threshold(50_000)
+    code = main()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        sys.exit(code)
+    # Whatever brought threads or something to do at the end gets the usual end.
+    if not sys.modules.keys() & {"threading", "atexit", "multiprocessing"}:
+        os._exit(code)
+    sys.exit(code)
+
+
 def main(argv: list[str] | None = None) -> int:
-    """The console script. Exit codes: 0 well, 1 something is wrong, 2 the configuration is, 3 the watchdog is."""
+    """Exit codes: 0 well, 1 something is wrong, 2 the configuration is, 3 the watchdog is."""
     argv = sys.argv[1:] if argv is None else argv
     if argv in (["--version"], ["-V"]):
         print(f"hermes-watchdog {__version__}")
