@@ -101,8 +101,9 @@ def test_a_gateway_that_was_stopped_by_a_signal_is_called_frozen(lab):
 
 
 @pytest.mark.thorough
-def test_starts_that_die_on_a_full_disk_after_a_planned_stop_are_a_crash_loop_at_every_check(lab):
-    it = lab("0.19.0", settings=person.SETTINGS)
+@both
+def test_starts_that_die_on_a_full_disk_after_a_planned_stop_are_a_crash_loop_at_every_check(lab, version):
+    it = lab(version, settings=person.SETTINGS)
     it.gateway.start()
     it.gateway.answers("hello")
     it.machine.systemctl("stop", UNIT)
