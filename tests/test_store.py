@@ -43,3 +43,8 @@ def test_a_store_that_is_refused_is_closed(tmp_path, monkeypatch, way, spoil):
     with pytest.raises(WatchdogError):
         way(path)
     assert made and all(closed(db) for db in made)
+
+
+def test_an_empty_file_is_no_store_yet(tmp_path):
+    (tmp_path / "watchdog.db").touch()
+    assert Store.look(tmp_path / "watchdog.db") is None

@@ -49,7 +49,7 @@ class LocalClock:
         try:
             known = self._minutes[stamp[:16]]
         except KeyError:
-            if len(self._minutes) > 20_000:
+            if len(self._minutes) > 2000:
                 self._minutes.clear()
                 self._hours.clear()
             known = self._minutes[stamp[:16]] = self._minute(stamp[:16])

@@ -16,7 +16,7 @@ from watchdog.sources.records import Reader
 from watchdog.trace import Trace
 from watchdog.values import Any
 
-KEPT = 32  # blocks; more of them are read, asked for or not, rather than held
+KEPT = 16  # blocks; more of them are read, asked for or not, rather than held
 
 # Oldest and newest record, where the clock and the doubt stood (None: nothing in it is doubtful), the block itself.
 Part = tuple[datetime, datetime, datetime, int | None, tuple[str, int, bytes, bytes]]

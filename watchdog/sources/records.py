@@ -23,7 +23,7 @@ HEADER: re.Pattern[bytes] = own(
 STAMP: re.Pattern[bytes] = own(rb"%b [A-Z]" % _TIME)
 NEXT: re.Pattern[bytes] = own(rb"\n(?=%b [A-Z])" % _TIME)
 EVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
-MEMORY = 10_000  # names remembered
+MEMORY = 2000  # names remembered
 _NOTHING: dict[str, str] = {}
 
 

@@ -41,8 +41,8 @@ class Store:
 
     @classmethod
     def look(cls, path: Path) -> Store | None:
-        """Open for reading only, leaving no trace; None when there is no store yet."""
-        if not path.exists():
+        """Open for reading only, leaving no trace; None when there is no store yet, or only the beginning of one."""
+        if not path.exists() or path.stat().st_size == 0:
             return None
         try:
             # The store keeps a rollback journal, so a read-only connection makes no sidecar files.
