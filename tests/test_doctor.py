@@ -199,7 +199,8 @@ def test_a_home_of_another_user_is_said_with_the_command_to_run(ctx: Context, tm
             folder.chmod(0o755)
     code = (
         # All is loaded before: the interpreter itself may live where nobody may look.
-        "import os, sys, pwd, shutil, difflib, watchdog.install, watchdog.cli.daily, watchdog.errors; from watchdog.cli import main\n"
+        "import os, sys, pwd, shutil, difflib, watchdog.install, watchdog.cli.daily, watchdog.cli.parsing, watchdog.cli.place, watchdog.errors\n"
+        "from watchdog.cli import main\n"
         "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
         f"sys.exit(main(['install', '--cron', '--dry-run', '--home', {str(ctx.home)!r}]))"
     )
