@@ -24,7 +24,7 @@ LIMIT = 300         # seconds; nothing takes half as long on two busy cores
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "thorough: left out where the lab is only a gate (make lab runs it)")
+    config.addinivalue_line("markers", "thorough: left out where the lab is only a gate (make lab-all runs it)")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
