@@ -93,7 +93,8 @@ def look(path: str | os.PathLike, *, deep: bool = False, known: Mapping[str, Any
 def _stamps(path: str) -> tuple[tuple[int, int] | None, ...]:
     """What changes when somebody writes."""
     found: list[tuple[int, int] | None] = []
-    for name in (path, path + "-wal", path + "-shm"):
+    real = os.path.realpath(path)  # the sidecars lie beside the file itself, not beside a link to it
+    for name in (real, real + "-wal", real + "-shm"):
         try:
             status = os.stat(name)
             found.append((status.st_mtime_ns, status.st_size))
