@@ -84,6 +84,43 @@ def random_home(folder: Path, random: Random) -> None:
         _write(folder / name, b"".join(lines), random)
 
 
+# What begins something, which is rare here, and what ends it or tells that all is well, which is nearly every line.
+BEGINS = (
+    "[QQBot:{b}] Max reconnect attempts reached",
+    "[QQBot:{b}] Bot is offline/sandbox-only. Check configuration.",
+    "[QQBot:{b}] Resume sent (session_id=q{b}, seq={n})",
+    "[Telegram] Telegram network error (attempt {n}/10), reconnecting in 5s. Error: x",
+    "✗ telegram failed to connect",
+    "Fatal qqbot adapter error",
+)  # fmt: skip
+ENDS = (
+    "[QQBot:{b}] Ready, session_id=q{b}",
+    "[QQBot:{b}] Session resumed",
+    "[QQBot:{b}] C2C message: id=1 content='x' attachments=None",
+    "[QQBot:{b}] WebSocket closed: code=4009",
+    "[Telegram] Flushing text batch agent:main:telegram:dm:{c} (4 chars)",
+    "[Telegram] Telegram polling resumed after network error (attempt 1)",
+    "inbound message: platform={f} user=u{c} chat={c} msg='question {n}'",
+    "response ready: platform={f} chat={c} time=1.2s api_calls=1 response=6 chars",
+    "✓ telegram reconnected successfully",
+    "✓ qqbot connected",
+)  # fmt: skip
+
+
+def drowsy_home(folder: Path, random: Random) -> None:
+    """Logs in which there is hardly ever something to wait for; what begins may be written later than what ends it."""
+    folder.mkdir(parents=True)
+    at, pace = datetime(2026, 6, 1, 9, 0), random.choice((1, 5, 40))
+    lines: list[bytes] = []
+    for _ in range(random.randrange(50, 400)):
+        at += timedelta(seconds=random.expovariate(1 / pace))
+        begins = random.random() < 0.03
+        text = random.choice(BEGINS if begins else ENDS)
+        lines += [line for _, line in _lines(random, at - timedelta(seconds=random.choice((0, 0, 3, 14))), True, text)]
+    for name in ("gateway.log", "agent.log"):
+        (folder / name).write_bytes(b"".join(lines))
+
+
 def _lines(random: Random, at: datetime, gateway: bool, text: str) -> list[tuple[bool, bytes]]:
     stamp = at.strftime("%Y-%m-%d %H:%M:%S,") + f"{at.microsecond // 1000:03d}"
     chat, session = f"c{random.randrange(3)}", f"s{random.randrange(3)}"

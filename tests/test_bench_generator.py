@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -14,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from bench.generate import generate  # noqa: E402
-from bench.randomlogs import random_home  # noqa: E402
+from bench.randomlogs import drowsy_home, random_home  # noqa: E402
 from watchdog.pipeline import look, span_of  # noqa: E402
 from watchdog.reading import Sources  # noqa: E402
 from watchdog.rulebook import Rulebook, load  # noqa: E402
@@ -90,6 +91,20 @@ def test_the_gate_finds_what_the_plain_reference_finds_in_a_hundred_random_logs(
         random_home(home, Random(f"{part}/{number}"))
         gated, plain = found_in(book, home), found_in(book, home, plain=True)
         assert gated == plain, f"part {part}, log {number}"
+
+
+@pytest.mark.parametrize("size", [400, 1500, 6000])
+@pytest.mark.parametrize("make", [random_home, drowsy_home])
+def test_where_a_log_is_cut_into_blocks_changes_nothing(
+    book: Rulebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, make: Callable[[Path, Random], None]
+) -> None:
+    for number in range(60):
+        home = tmp_path / str(number)
+        make(home, Random(f"blocks/{number}"))
+        monkeypatch.setattr("watchdog.sources.logfile.BLOCK", 1 << 18)
+        whole = found_in(book, home, plain=True)
+        monkeypatch.setattr("watchdog.sources.logfile.BLOCK", size)
+        assert found_in(book, home) == whole, f"log {number}"
 
 
 def test_the_random_logs_hold_something_to_find(book: Rulebook, tmp_path: Path) -> None:

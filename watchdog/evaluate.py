@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
+from watchdog.desk import Desk
 from watchdog.detect import KINDS
-from watchdog.errors import SlowPattern
 from watchdog.model import Condition, Event, Finding, Line, Rule, Span
-from watchdog.sources.gate import gate_for, words_of
+from watchdog.sources.attention import Attention
 from watchdog.text import harmless, spell
 from watchdog.trace import Trace
 from watchdog.values import Any, dataclass, replace
@@ -38,6 +38,10 @@ class Witness:
 
     def needs(self) -> set[str]:
         return {line.source for _, line, required in self.lines if required}
+
+    def can_sleep(self) -> bool:
+        """Whether some lines matter only while something is open, and all that can open it stands in the same log as they do."""
+        return any(line.meanwhile for _, line, _ in self.lines) and len({line.source for _, line, _ in self.lines}) == 1
 
     def spans(self, now: datetime) -> list[Span]:
         if not self.others:
@@ -74,29 +78,32 @@ def lines_by_source(rules: Iterable[Rule]) -> dict[str, list[Line]]:
 
 
 Posts = dict[str, list[Witness]]
-Entry = tuple[Line, str, Any, str]  # what is wanted, the rule, its witness, in which role
-Order = tuple[Any, list[Entry], bool]  # a pattern, who wants it, and whether it is one alone who takes it at any level
-_NOTHING: dict[str, str] = {}
-_NO_TRACES: Mapping[Line, Trace] = {}
+_NOTHING: dict[Any, Any] = {}
 
 
 def evaluate(
-    rules: Sequence[Rule], events: Iterable[Event], blind: Mapping[str, str], now: datetime, traces: Mapping[Line, Trace] = _NO_TRACES
+    rules: Sequence[Rule],
+    events: Iterable[Event],
+    blind: Mapping[str, str],
+    now: datetime,
+    traces: Mapping[Line, Trace] = _NOTHING,
+    attention: Mapping[str, Attention] = _NOTHING,
 ) -> Evaluation:
     """Show every event to every witness that wants it, then ask each rule whether all of its witnesses agree."""
     posts: Posts = {rule.id: [witness(condition) for condition in rule.when] for rule in rules}
-    slow, ambiguous = show_all(rules, posts, events, traces)
+    slow, ambiguous = show_all(rules, posts, events, traces, attention)
     findings: list[Finding] = []
     not_checked: dict[str, str] = {}
     unsure: set[tuple[str, str]] = set()
     for rule in rules:
+        found = list(_findings(rule, posts[rule.id], now))  # which may find that a log cannot be read any more
         why = slow.get(rule.id) or next((why for one in posts[rule.id] if (why := one.blind(blind))), "")
         if why:
             not_checked[rule.id] = why
             continue
         for one in flat(posts[rule.id]):
             unsure.update((rule.id, key) for key in getattr(one.watch, "unsure", ()))
-        findings.extend(_findings(rule, posts[rule.id], now))
+        findings += found
     findings.sort(key=lambda finding: (finding.opened_at, finding.rule, finding.key))
     watches = [one.watch for rule in rules for one in flat(posts[rule.id])]
     # Whom a restart would cut off matters only when something is wrong or cannot be seen.
@@ -108,102 +115,36 @@ def evaluate(
 
 
 def show_all(
-    rules: Sequence[Rule], posts: Posts, events: Iterable[Event], traces: Mapping[Line, Trace] = _NO_TRACES
+    rules: Sequence[Rule],
+    posts: Posts,
+    events: Iterable[Event],
+    traces: Mapping[Line, Trace] = _NOTHING,
+    attention: Mapping[str, Attention] = _NOTHING,
 ) -> tuple[dict[str, str], list[Event]]:
     """One pass over the events: (rules whose pattern was too slow, records that could not be believed)."""
     slow: dict[str, str] = {}
     ambiguous: list[Event] = []
     desks: dict[str, Desk] = {}
+    can_sleep = set()
     for rule in rules:
         for one in flat(posts[rule.id]):
+            if one.can_sleep():
+                can_sleep.add(one.watch)
             for role, line, _ in one.lines:
                 if line in traces:
                     one.watch.follow(role, traces[line])
                 else:
                     desks.setdefault(line.source, Desk(slow)).add(line, rule.id, one.watch, role)
-    for desk in desks.values():
+    for source, desk in desks.items():
         desk.ready()
+        if source in attention:
+            attention[source].wanted = [(line, watch, watch in can_sleep) for line, _, watch, _ in desk.entries]
     for event in events:
         if event.ambiguous:
             ambiguous.append(event)
         elif (wanted := desks.get(event.source)) is not None:
             wanted.show(event)
     return slow, ambiguous
-
-
-class Desk:
-    """Hands each event of one source to the witnesses that may want it."""
-
-    def __init__(self, slow: dict[str, str]) -> None:
-        self.slow = slow
-        self.entries: list[Entry] = []
-        self.orders: dict[tuple[int, ...] | None, list[Order]] = {}
-
-    def add(self, line: Line, rule: str, watch: Any, role: str) -> None:
-        self.entries.append((line, rule, watch, role))
-
-    def ready(self) -> None:
-        """Sort the entries by the words the reader's gate knows them by."""
-        ids = gate_for([line for line, _, _, _ in self.entries]).ids
-        self.by_word: list[list[int]] = [[] for _ in ids]
-        self.always: list[int] = []
-        for number, (line, _, _, _) in enumerate(self.entries):
-            words = words_of(line)
-            if words is None:
-                self.always.append(number)
-            for word in words or ():
-                self.by_word[ids[word]].append(number)
-
-    def _orders(self, hits: tuple[int, ...] | None) -> list[Order]:
-        """Who may want a record in which the reader saw these words: (pattern, its entries), each pattern once."""
-        numbers: Iterable[int] = range(len(self.entries))
-        if hits is not None:
-            numbers = sorted({*self.always, *(number for hit in hits for number in self.by_word[hit])})
-        orders: dict[Any, list[Entry]] = {}
-        for number in numbers:
-            orders.setdefault(self.entries[number][0].pattern, []).append(self.entries[number])
-        self.orders[hits] = [
-            (pattern, entries, pattern is not None and len(orders) == len(entries) == 1 and not (entries[0][0].level or entries[0][0].logger))
-            for pattern, entries in orders.items()
-        ]
-        return self.orders[hits]
-
-    def show(self, event: Event) -> None:
-        orders = self.orders.get(event.hits)
-        if orders is None:
-            orders = self._orders(event.hits)
-        text = f"{event.text}\n{event.more}" if event.more else event.text
-        seen: dict[Any, dict[str, dict[str, str]]] = {}  # watch → role → what was captured
-        for pattern, entries, alone in orders:
-            captures: dict[str, str] | None = None
-            if alone and not self.slow:  # most of a busy log
-                captures = pattern.match(text) if pattern.sure else self._match(pattern, text, entries, event)
-                if captures is not None:
-                    entries[0][2].see({entries[0][3]: captures}, event)
-                return
-            for line, rule, watch, role in entries:
-                if (line.level and event.level not in line.level) or (line.logger and not event.logger.startswith(line.logger)):
-                    continue
-                if self.slow and rule in self.slow:
-                    continue
-                if captures is None:
-                    captures = self._match(pattern, text, entries, event) if pattern is not None else _NOTHING
-                    if captures is None:
-                        break
-                if watch in seen:
-                    seen[watch].setdefault(role, captures)
-                else:
-                    seen[watch] = {role: captures}
-        for watch, roles in seen.items():
-            watch.see(roles, event)
-
-    def _match(self, pattern: Any, text: str, entries: list[Entry], event: Event) -> dict[str, str] | None:
-        try:
-            captures: dict[str, str] | None = pattern.match(text)
-        except SlowPattern as error:
-            self.slow.update((rule, f"{error} ({event.where})") for _, rule, _, _ in entries)
-            return None
-        return captures
 
 
 def flat(witnesses: Iterable[Witness]) -> Iterable[Witness]:

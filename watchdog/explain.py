@@ -20,7 +20,7 @@ from watchdog.text import harmless, redact
 def explain(rule: Rule, reading: Reading, now: datetime) -> dict[str, Any]:
     """Each witness: holds or not, since when, how far from its limit."""
     posts = {rule.id: [witness(condition) for condition in rule.when]}
-    slow, _ = show_all([rule], posts, reading.events, reading.traces)
+    slow, _ = show_all([rule], posts, reading.events, reading.traces, reading.attention)
     witnesses = posts[rule.id]
     why = slow.get(rule.id) or next((why for one in witnesses if (why := one.blind(reading.blind))), "")
     told = []

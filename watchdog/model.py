@@ -48,6 +48,8 @@ class Line:
     logger: tuple[str, ...] = ()
     followed: bool = False  # whether it matters when the next record came
     aside: bool = False  # only when it was written and for which session matters (trace.py)
+    once: bool = False  # of a session that its watch knows already, it tells nothing new
+    meanwhile: bool = False  # matters only while its watch has something open (sources/attention.py)
 
 
 @dataclass(frozen=True)

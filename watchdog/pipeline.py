@@ -149,8 +149,8 @@ def _unit(settings: Settings) -> str:
 
 def look(rules: Sequence[Rule], sources: Sources, start: datetime | None, now: datetime) -> tuple[Evaluation, Reading]:
     """Read the window and ask the rules: the part of the line that a replay and a verification share."""
-    reading = read_all(sources, lines_by_source(rules), start, now)
-    seen = evaluate(rules, reading.events, reading.blind, now, reading.traces)
+    with read_all(sources, lines_by_source(rules), start, now) as reading:
+        seen = evaluate(rules, reading.events, reading.blind, now, reading.traces, reading.attention)
     return replace(seen, findings=tuple(_placed(finding, sources) for finding in seen.findings)), reading
 
 

@@ -6,10 +6,12 @@ import os
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
+from functools import partial
 from operator import attrgetter
 
 from watchdog.model import Event, Line
 from watchdog.paths import Path
+from watchdog.sources.attention import Attention
 from watchdog.sources.gate import Gate, gate_for
 from watchdog.sources.localtime import SLACK
 from watchdog.sources.logfile import LogFile
@@ -47,14 +49,22 @@ class Reading:
     blind: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     traces: dict[Line, Trace] = field(default_factory=dict)  # of lines of which only the time is wanted
+    attention: dict[str, Attention] = field(default_factory=dict)  # source → which of its lines matter right now
+    logs: list[LogFile] = field(default_factory=list)  # held open: what was passed over may be asked for until the end
     last_at: datetime | None = None
+
+    def __enter__(self) -> Reading:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for log in self.logs:
+            log.close()
 
 
 def read_all(sources: Sources, wanted: Mapping[str, list[Line]], since: datetime | None, now: datetime) -> Reading:
     """Everything the rules want to see of the window. A source that cannot be read is blind, never empty."""
     reading = Reading(iter(()))
     streams: list[Iterator[list[Event]]] = []
-    logs: list[LogFile] = []
     for name in LOGS:
         if name in wanted:
             log = LogFile(sources.logs / name, sources.zone, whole=bool(sources.stated))
@@ -63,11 +73,14 @@ def read_all(sources: Sources, wanted: Mapping[str, list[Line]], since: datetime
             except OSError as error:
                 reading.blind[name] = _why(error, log.path)
                 continue
-            logs.append(log)
+            reading.logs.append(log)
             lines, aside = apart([] if sources.plain else wanted[name])
             gate = None if sources.plain else gate_for(lines)
-            margin = Margin(name, sources.zone, aside, since, now) if aside else None
+            lost = partial(_lose, reading, log)
+            margin = Margin(name, sources.zone, aside, since, now, lost) if aside else None
             reading.traces.update(margin.traces if margin else {})
+            if gate is not None:
+                reading.attention[name] = Attention(gate)
             streams.append(in_order(_guarded(log, gate, since, now, reading, margin)))
     if "journal" in wanted:
         streams.append(_journal(sources, since, now, reading))
@@ -75,26 +88,25 @@ def read_all(sources: Sources, wanted: Mapping[str, list[Line]], since: datetime
         from watchdog.sources.gateway import sessions
 
         streams.append(in_order([sessions(sources.home, now)]))
-    reading.events = _read(sources, wanted, streams, logs, now, reading)
+    reading.events = _read(sources, wanted, streams, now, reading)
     return reading
 
 
 def _read(
-    sources: Sources, wanted: Mapping[str, list[Line]], streams: list[Iterator[list[Event]]], logs: list[LogFile], now: datetime, reading: Reading
+    sources: Sources, wanted: Mapping[str, list[Line]], streams: list[Iterator[list[Event]]], now: datetime, reading: Reading
 ) -> Iterator[Event]:
     """The logs in the order of time, then what is true now: the process and the databases."""
     complained = False
-    try:
-        for events in merged(streams):
-            for event in events:
-                if not complained and (NO_COLUMN in event.text or (event.more and NO_COLUMN in event.more)):
-                    complained = True
-                yield event
-    finally:
-        for log in logs:
-            reading.notes.extend(log.notes)
-            log.close()
-    reading.last_at = max((log.last_at for log in logs if log.last_at is not None), default=None)
+    for events in merged(streams):
+        for event in events:
+            if not complained and (NO_COLUMN in event.text or (event.more and NO_COLUMN in event.more)):
+                complained = True
+            yield event
+        for attention in reading.attention.values() if events else ():
+            attention.shown = events[-1].at
+    for log in reading.logs:
+        reading.notes.extend(log.notes)
+    reading.last_at = max((log.last_at for log in reading.logs if log.last_at is not None), default=None)
     if "gateway" in wanted:
         from watchdog.sources import gateway
 
@@ -128,9 +140,13 @@ def _guarded(
     log: LogFile, gate: Gate | None, since: datetime | None, now: datetime, reading: Reading, margin: Margin | None
 ) -> Iterator[list[Event]]:
     try:
-        yield from log.batches(gate, since, now, margin)
+        yield from log.batches(gate, since, now, margin, reading.attention.get(log.path.name))
     except OSError as error:
         reading.blind[log.path.name] = _why(error, log.path)
+
+
+def _lose(reading: Reading, log: LogFile, error: OSError) -> None:
+    reading.blind[log.path.name] = _why(error, log.path)
 
 
 def in_order(batches: Iterable[Iterable[Event]], slack: timedelta = SLACK) -> Iterator[list[Event]]:

@@ -51,8 +51,8 @@ def explain_rule(args: argparse.Namespace, ctx: Any, rule: Any) -> int:
     need_home(ctx.home)
     now = in_zone(args.now, ctx) if args.now else ctx.now
     start = look_back(ctx.book, ctx.look_at_store(), now)
-    reading = read_all(ctx.sources(stated=args.gateway or ""), lines_by_source([rule]), start, now)
-    told = explain(rule, reading, now)
+    with read_all(ctx.sources(stated=args.gateway or ""), lines_by_source([rule]), start, now) as reading:
+        told = explain(rule, reading, now)
     if args.json:
         print_json(told)
     else:

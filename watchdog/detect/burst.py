@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from watchdog.detect.common import Captures, key_of, longest, names_of, need_names, read_levels, read_lines
+from watchdog.detect.common import Captures, key_of, longest, meanwhile, names_of, need_names, read_levels, read_lines
 from watchdog.detect.series import Series, states
 from watchdog.model import Event, Line, Span
 from watchdog.text import harmless
@@ -41,8 +41,8 @@ def read(section: Section) -> Burst:
         within=section.duration("within"),
         per=section.names("per", ()),
         or_once=read_lines(section, "or_once", ()),
-        unless=read_lines(section, "unless", ()),
-        lives=read_lines(section, "lives", ()),
+        unless=meanwhile(read_lines(section, "unless", ())),
+        lives=meanwhile(read_lines(section, "lives", ())),
         settles_after=section.duration("settles_after", None),
         last=read_lines(section, "last", ()),
         key=section.text("key", ""),
@@ -80,6 +80,9 @@ class Watch:
         self.series: dict[str, Series] = {}
         self.last: Captures = {}
         self.known: dict[str, Captures] = {}  # session → what its lines captured, for lines that lack it
+
+    def awake(self) -> bool:
+        return bool(self.series)
 
     def see(self, roles: Mapping[str, Captures], event: Event) -> None:
         if "last" in roles:

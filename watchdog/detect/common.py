@@ -14,6 +14,8 @@ SOURCES = ("gateway.log", "agent.log", "errors.log", "journal")
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 Captures = Mapping[str, str]
 
+MEMORY = 2000  # keys remembered
+_KEYS: dict[tuple[str, ...], str] = {}
 KEEP_LAST = 3  # evidence kept of a long series: the first and these many of the newest
 
 
@@ -41,6 +43,16 @@ def aside(lines: tuple[Line, ...]) -> tuple[Line, ...]:
     return tuple(replace(line, aside=True) for line in lines)
 
 
+def meanwhile(lines: tuple[Line, ...]) -> tuple[Line, ...]:
+    """Lines that say nothing to a watch that has nothing open."""
+    return tuple(replace(line, meanwhile=True) for line in lines)
+
+
+def once(lines: tuple[Line, ...]) -> tuple[Line, ...]:
+    """Lines that tell which session it is, and nothing more."""
+    return tuple(replace(line, once=True) for line in lines)
+
+
 def read_levels(section: Section) -> tuple[str, ...]:
     levels = section.names("level", ())
     for level in levels:
@@ -64,7 +76,13 @@ def need_names(section: Section, key: str, wanted: Iterable[str], lines: Iterabl
 
 
 def key_of(captures: Captures, same: Iterable[str], nothing: str = "") -> str:
-    return "/".join(harmless(captures.get(name, ""), 120) for name in same) or nothing
+    values = tuple([captures.get(name, "") for name in same])
+    key = _KEYS.get(values)  # the same chats come again and again
+    if key is None:
+        if len(_KEYS) > MEMORY:
+            _KEYS.clear()
+        key = _KEYS[values] = "/".join([harmless(value, 120) for value in values])
+    return key or nothing
 
 
 def keep(evidence: tuple[Event, ...], event: Event) -> tuple[Event, ...]:

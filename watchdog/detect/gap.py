@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from watchdog.detect.common import aside, longest, names_of, need_names, read_lines
+from watchdog.detect.common import aside, longest, meanwhile, names_of, need_names, once, read_lines
 from watchdog.detect.waiting import Watch
 from watchdog.model import Line
 from watchdog.values import dataclass
@@ -43,13 +43,13 @@ class Gap:
 def read(section: Section) -> Gap:
     want = Gap(
         opened_by=read_lines(section, "opened_by"),
-        closed_by=read_lines(section, "closed_by"),
+        closed_by=meanwhile(read_lines(section, "closed_by")),
         longer_than=section.duration("longer_than", least=timedelta(0)),
         same=section.names("same", ()),
-        dropped_by=read_lines(section, "dropped_by", ()),
+        dropped_by=meanwhile(read_lines(section, "dropped_by", ())),
         reset_by=read_lines(section, "reset_by", ()),
         resumed_by=read_lines(section, "resumed_by", ()),
-        session_by=read_lines(section, "session_by", ()),
+        session_by=once(read_lines(section, "session_by", ())),
         progress=aside(read_lines(section, "progress", ())),
         turn_over=aside(read_lines(section, "turn_over", ())),
         sooner=_read_sooner(section),

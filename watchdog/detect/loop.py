@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from watchdog.detect.common import Captures, key_of, longest, names_of, need_names, read_lines
+from watchdog.detect.common import Captures, key_of, longest, meanwhile, names_of, need_names, read_lines
 from watchdog.detect.series import Series, states
 from watchdog.model import Event, Line, Span
 from watchdog.text import harmless
@@ -31,13 +31,13 @@ class Loop:
 def read(section: Section) -> Loop:
     steps = read_lines(section, "lines")
     want = Loop(
-        lines=steps,
+        lines=steps[:1] + meanwhile(steps[1:]),
         at_least=section.number("at_least", 3, least=2, most=10_000),
         within=section.duration("within"),
-        lives=read_lines(section, "lives", ()),
+        lives=meanwhile(read_lines(section, "lives", ())),
         settles_after=section.duration("settles_after", None),
         same=section.names("same", ()),
-        unless=read_lines(section, "unless", ()),
+        unless=meanwhile(read_lines(section, "unless", ())),
         last=read_lines(section, "last", ()),
         key=section.text("key", ""),
     )
@@ -71,6 +71,9 @@ class Watch:
         self.turns: dict[str, tuple[int, Captures]] = {}  # key → next step awaited, what the turn captured
         self.series: dict[str, Series] = {}
         self.last: Captures = {}
+
+    def awake(self) -> bool:
+        return bool(self.turns)
 
     def see(self, roles: Mapping[str, Captures], event: Event) -> None:
         if "last" in roles:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from watchdog.detect.common import SOURCES, Captures, key_of, longest, names_of, need_names
+from watchdog.detect.common import SOURCES, Captures, key_of, longest, meanwhile, names_of, need_names
 from watchdog.model import Event, Line, Span
 from watchdog.text import ago, harmless, spell
 from watchdog.values import dataclass
@@ -38,7 +38,7 @@ def read(section: Section) -> Silence:
     expected = tuple(Line(source, section.compile(item)) for source in sources for item in expect)
     want = Silence(
         after=tuple(Line(source, section.compile(item), followed=True) for source in sources for item in after) or expected,
-        expect=expected,
+        expect=meanwhile(expected) if after else expected,
         longer_than=section.duration("longer_than"),
         same=section.names("same", ()),
         key=section.text("key", ""),
@@ -68,6 +68,9 @@ class Watch:
         self.want = want
         self.waiting: dict[str, tuple[Event, Captures, datetime | None]] = {}  # key → last line, its captures, the next line
         self.closed: list[Span] = []
+
+    def awake(self) -> bool:
+        return bool(self.waiting)
 
     def see(self, roles: Mapping[str, Captures], event: Event) -> None:
         if (captures := roles.get(f"expect {event.source}")) is not None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 LINK_WITHIN = timedelta(minutes=2)  # a turn that starts later than this belongs to another message
 AT_WORK = timedelta(minutes=5)  # after its last step a turn counts as going on for so long
 RESUMED_WITHIN = timedelta(minutes=10)  # after a restart; what is woken later is something else
+LET_GO_EVERY = timedelta(minutes=1)
 INSTANT = timedelta(milliseconds=1)  # logs know no shorter
 FEW = 50  # names to look for in a block; with more of them it is read
 MEMORY = 10_000  # sessions remembered
@@ -57,6 +58,7 @@ class Watch:
         self.cut_off: dict[str, datetime] = {}  # key → when a restart cut it off
         self.traces: dict[str, list[Trace]] = {"progress": [Trace()], "turn_over": [Trace()]}
         self.margins: list[Any] = []
+        self.let_go_at = datetime.min.replace(tzinfo=UTC)  # when to look next whether parts of them can be parted from
         self.patience = min(want.longer_than, want.sooner.longer_than) if want.sooner else want.longer_than
         self.acts: dict[str, Callable[[Captures, Event], None]] = {
             "known": self._known,
@@ -78,10 +80,14 @@ class Watch:
             self.margins.append(trace.margin)
             trace.margin.followers.append(self._needs)
 
+    def awake(self) -> bool:
+        return bool(self.waiting)
+
     def see(self, roles: Mapping[str, Captures], event: Event) -> None:
-        for margin in self.margins:
-            # Most of the time the oldest block is not even over.
-            if margin.unread and margin.unread[0][1] < event.at and margin.let_go(event.at - self.patience):
+        if self.margins and event.at >= self.let_go_at:
+            self.let_go_at = event.at + LET_GO_EVERY
+            needed = [margin.let_go(event.at - self.patience) for margin in self.margins]
+            if any(needed):
                 self._catch_up(event.at)
         if len(roles) == 1:
             for role, captures in roles.items():
@@ -147,11 +153,14 @@ class Watch:
 
     def _open(self, captures: Captures, event: Event) -> None:
         key = key_of(captures, self.want.same, self.want.key)
-        queue = self.waiting.setdefault(key, [])
-        if queue and not self.want.session_by:
+        queue = self.waiting.get(key)
+        if queue is not None and not self.want.session_by:
             return  # without sessions to tell them apart, only the first matters
         one = Waiting(key, event, captures)
-        queue.append(one)
+        if queue is None:
+            self.waiting[key] = [one]
+        else:
+            queue.append(one)
         if self.want.session_by:
             one.session = self.owners.get((key, one.user), "")
             one.failed = self.failures.get(one.session)
@@ -173,7 +182,7 @@ class Watch:
     def _link(self, captures: Captures, event: Event) -> None:
         """A turn begins: find the message that it answers."""
         session = captures.get("session", "")
-        if not session or session in self.sessions:
+        if not session or session in self.sessions or event.session in self.sessions:
             return
         common = {name: captures[name] for name in self.want.same if name in captures}
         told = event.facts.get("said")
@@ -254,17 +263,19 @@ class Watch:
         self._close(key, first, at)
 
     def _close(self, key: str, done: list[Waiting], at: datetime) -> None:
-        if any(at - one.sign >= self.patience for one in done):
-            self._catch_up(at)
-        # Whatever waited longest speaks for the rest.
-        spans = [span for one in done if (span := self._span(one, at, at)) is not None]
-        self.closed.extend(spans[:1])
+        for one in done:
+            if at - one.sign >= self.patience:
+                self._catch_up(at)
+                # Whatever waited longest speaks for the rest.
+                spans = [span for one in done if (span := self._span(one, at, at)) is not None]
+                self.closed.extend(spans[:1])
+                break
         for one in done if self.want.session_by else ():
-            self.said[one.said].remove(one)
-            if not self.said[one.said]:
+            same = self.said[one.said]
+            same.remove(one)
+            if not same:
                 del self.said[one.said]
-        left = [one for one in self.waiting[key] if one not in done] if done is not self.waiting[key] else []
-        if left:
+        if done is not self.waiting[key] and (left := [one for one in self.waiting[key] if one not in done]):
             self.waiting[key] = left
         else:
             del self.waiting[key]

@@ -25,9 +25,10 @@ _QUOTED = own(r"\s(?:msg|content|text|preview|reply_to_text|query|prompt)=['\"]"
 _TAIL = own(rf"(?m) chat=\S+ msg={_LITERAL}(?: reply_to_id=\S+ reply_to_text={_LITERAL})?\r?$".encode())
 # An inbound record without anything odd in it, in bytes: the quick way to see that nothing is forged.
 HONEST = own(
-    rb"inbound message: platform=[\w-]+ user=[^=\n]* chat=[^\s=]+ msg='[^'\\\n]*'"
-    rb"(?: reply_to_id=[^\s=]+ reply_to_text='[^'\\\n]*')?\r?\n?\Z"
+    rb"(inbound message: platform=[\w-]+ user=[^=\n]* chat=[!-<>-~]+) msg='([^'\\\n]*)'"
+    rb"(?: reply_to_id=[!-<>-~]+ reply_to_text='[^'\\\n]*')?\r?\n"
 )
+MEMORY = 2000  # chats remembered
 _MARKED = ("inbound message: ", "conversation turn: ")
 
 
@@ -44,12 +45,12 @@ def may_quote(text: str) -> bool:
 
 def cut(text: str) -> tuple[str, dict[str, str], str]:
     """(the record without chat text, digests of what was cut for linking, why it is ambiguous or '')."""
-    if found := _PLAIN.match(text):
-        platform, user, chat, said = found.groups()
-        tail = "" if said else " msg=''"
-        text = f"inbound message: platform={platform} user=… chat={chat}{tail}"
-        return text, {"said": _digest(said), "user": digest_of(user)}, ""
     if text.startswith("inbound message: "):
+        if found := _PLAIN.match(text):
+            platform, user, chat, said = found.groups()
+            tail = "" if said else " msg=''"
+            text = f"inbound message: platform={platform} user=… chat={chat}{tail}"
+            return text, {"said": _digest(said), "user": digest_of(user)}, ""
         found = _INBOUND.match(text)
         if not found:
             return "inbound message: ", {}, "an inbound message whose fields do not parse"
@@ -78,3 +79,29 @@ def _digest(said: str) -> str:
 def digest_of(text: str) -> str:
     """A short stand-in for words that nobody but the chat should read; good for this run only."""
     return f"{hash(text):x}"
+
+
+class Inbounds:
+    """cut() for inbound records that are honest: who writes from where comes again and again, only the words differ."""
+
+    def __init__(self) -> None:
+        self.known: dict[bytes, tuple[str, str]] = {}  # platform, name and chat as logged → the record without the words, who
+
+    def cut(self, block: bytes, start: int, stop: int) -> tuple[str, dict[str, str]] | None:
+        """As cut() does it, of the record in these bytes; None when that must look closer."""
+        found = HONEST.match(block, start)
+        if found is None or found.end() != stop:
+            return None
+        who, words = found.groups()
+        if not words:
+            return None
+        known = self.known.get(who)
+        if known is None:
+            text, facts, why = cut(f"{str(who, 'utf-8', 'replace')} msg='…'")
+            if why:
+                return None
+            if len(self.known) > MEMORY:
+                self.known.clear()
+            known = self.known[who] = text, facts["user"]
+        text, user = known
+        return text, {"said": _digest(str(words, "utf-8", "replace")), "user": user}

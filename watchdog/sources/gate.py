@@ -11,6 +11,8 @@ INBOUND = b"inbound message: "
 _ANY = frozenset([b""])
 Neighbours = tuple[list[tuple[int, ...]], dict[int, list[tuple[int, bytes]]]]
 NEIGHBOURS: dict[tuple[bytes, ...], Neighbours] = {}  # of words that were met already, in this run or before (compiled.py)
+NOBODY: tuple[int, ...] = ()  # wants a record in which only this word was seen, an inbound message: is it forged?
+PASSED: tuple[int, ...] = (-1,)  # nobody wants the record, and nothing in it is worth a look
 Mark = tuple[int, int, int]  # number of a word, where it begins and ends
 
 
@@ -40,6 +42,9 @@ class Gate:
         self.heads = [() if b"" in heads.get(word, ()) else tuple(heads.get(word, (INBOUND,))) for word in self.ids]
         self.meant: list[tuple[int, ...]] = []  # word → itself and the words inside it
         self.across: dict[int, list[tuple[int, bytes]]] = {}  # word → words that begin in it and go on after it
+        # word → which words' records are wanted when only it is in a record and begins its message; None: look closer
+        self.alone: list[tuple[int, ...] | None] = []
+        self.words: list[bytes] = []
         self._scan: object = None
 
     @classmethod
@@ -59,6 +64,8 @@ class Gate:
             return []
         if self._scan is None:
             self.learn_neighbours()
+            self.words = list(self.ids)
+            self.alone = [self._alone(word, number) for word, number in self.ids.items()]
             self._scan = self._automaton()
         if self._scan:
             found: Sequence[Mark] = self._scan.find_matches_as_indexes(block)  # type: ignore[attr-defined]
@@ -78,6 +85,36 @@ class Gate:
         words = sorted(self.ids, key=len, reverse=True)  # the longest first, as the automaton prefers it
         pattern = re.compile(b"|".join(map(re.escape, words)))
         return [(self.ids[found.group()], *found.span()) for found in pattern.finditer(block)]
+
+    def hits(self, number: int, block: bytes, end: int) -> tuple[int, ...]:
+        """The words that this one, which ends there, stands for."""
+        if number not in self.across:
+            return self.meant[number]
+        return self.meant[number] + tuple(other for other, rest in self.across[number] if block.startswith(rest, end))
+
+    def may_mean(self, number: int) -> set[int]:
+        """The words that may be in a record where this one was seen, and in it or across its end."""
+        return {*self.meant[number], *(other for other, _ in self.across.get(number, ()))}
+
+    def wanted(self, hits: tuple[int, ...], block: bytes, message: int) -> tuple[int, ...]:
+        """Those of the words whose records may begin like this message."""
+        heads = self.heads
+        return tuple([one for one in hits if one < self.known and (not heads[one] or block.startswith(heads[one], message))])
+
+    def _alone(self, word: bytes, number: int) -> tuple[int, ...] | None:
+        if number in self.across:
+            return None
+        wanted = []
+        for one in self.meant[number]:
+            heads = self.heads[one]
+            if one >= self.known:
+                continue
+            if not heads or word.startswith(heads):
+                wanted.append(one)
+            elif any(head.startswith(word) for head in heads):
+                return None  # how the message goes on decides
+        # Only an inbound message is of interest when nobody wants it.
+        return tuple(wanted) if wanted else NOBODY if word == INBOUND else None
 
     def learn_neighbours(self) -> None:
         """Words that stand inside a word, and words that begin before another ends: a leftmost match hides both."""

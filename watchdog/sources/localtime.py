@@ -7,25 +7,27 @@ from datetime import UTC, datetime, timedelta, tzinfo
 SLACK = timedelta(seconds=30)  # lines of different threads may be this much out of order
 _LONG_AGO = datetime(2, 1, 1, tzinfo=UTC)
 _SET_BACK = timedelta(hours=2)
+MEMORY = 200  # hours remembered
 _LAST = timedelta(minutes=59)  # minute of an hour
 
 
 class _Spans(dict[bytes, timedelta]):
-    """':41,' and '500' as spans of time: looking them up is cheaper than reading them; KeyError for what is no time."""
+    """'41:', '07,' and '500' as spans of time: looking them up is cheaper than reading them; KeyError for what is no time."""
 
-    def __init__(self, before: bytes, digits: int, after: bytes, unit: timedelta):
-        self.before, self.digits, self.after, self.unit = before, digits, after, unit
+    def __init__(self, digits: int, after: bytes, unit: timedelta, most: int):
+        self.digits, self.after, self.unit, self.most = digits, after, unit, most
 
     def __missing__(self, text: bytes) -> timedelta:
-        number = text.removeprefix(self.before).removesuffix(self.after)
-        if not number.isdigit() or text != b"%b%0*d%b" % (self.before, self.digits, int(number), self.after):
+        number = text.removesuffix(self.after)
+        if not number.isdigit() or text != b"%0*d%b" % (self.digits, int(number), self.after) or int(number) > self.most:
             raise KeyError(text)
         span = self[text] = int(number) * self.unit
         return span
 
 
-_SECONDS = _Spans(b":", 2, b",", timedelta(seconds=1))
-_THOUSANDTHS = _Spans(b"", 3, b"", timedelta(milliseconds=1))
+_MINUTES = _Spans(2, b":", timedelta(minutes=1), 59)
+_SECONDS = _Spans(2, b",", timedelta(seconds=1), 99)
+_THOUSANDTHS = _Spans(3, b"", timedelta(milliseconds=1), 999)
 
 
 class LocalClock:
@@ -33,51 +35,47 @@ class LocalClock:
 
     def __init__(self, zone: tzinfo | None = None):
         self.zone = zone
-        self._minutes: dict[bytes, tuple[datetime, datetime] | None] = {}
-        self._hours: dict[bytes, datetime | None] = {}  # in UTC; None: they must be asked minute by minute
+        self._hours: dict[bytes, datetime | None] = {}  # in UTC; None: somebody touches the clocks then, so ask minute by minute
         self.last = _LONG_AGO  # the newest second so far
         self._second, self._begins = b"", _LONG_AGO  # records of the same second come together
 
     def read(self, stamp: bytes) -> datetime | None:
         """The time at the start of a line, None when there is none."""
         try:
+            thousandths = _THOUSANDTHS[stamp[20:23]]
             if stamp[:20] == self._second:
-                return self._begins + _THOUSANDTHS[stamp[20:23]]
-            seconds, thousandths = _SECONDS[stamp[16:20]], _THOUSANDTHS[stamp[20:23]]
+                return self._begins + thousandths
+            hour = self._hours[stamp[:14]]
+            at = self._begun(stamp) if hour is None else hour + _MINUTES[stamp[14:17]] + _SECONDS[stamp[17:20]]
         except KeyError:
+            return self.read(stamp) if self._learn(stamp[:14]) else None
+        if at is None:
             return None
-        try:
-            known = self._minutes[stamp[:16]]
-        except KeyError:
-            if len(self._minutes) > 2000:
-                self._minutes.clear()
-                self._hours.clear()
-            known = self._minutes[stamp[:16]] = self._minute(stamp[:16])
-        if known is None:
-            return None
-        early, late = known
-        at = early + seconds
-        # In the hour that comes twice, a time before what was already written is its second coming.
-        if late != early and at < self.last - SLACK:
-            at = late + seconds
         if at > self.last or self.last - at > _SET_BACK:  # a clock set back: follow it
             self.last = at
         self._second, self._begins = stamp[:20], at
         return at + thousandths
 
-    def _minute(self, minute: bytes) -> tuple[datetime, datetime] | None:
-        """The two moments a local minute can mean; equal except in the hour that comes twice."""
-        hour, number = minute[:14], minute[14:]
-        if hour not in self._hours:
-            first, last = self._moments(hour + b"00"), self._moments(hour + b"59")
-            # In an hour in which nobody touches the clocks, one minute tells all others.
-            steady = first is not None and last is not None and {*first} == {moment - _LAST for moment in last} and len({*first}) == 1
-            self._hours[hour] = first[0] if first is not None and steady else None
-        begins = self._hours[hour]
-        if begins is None or not number.isdigit() or len(number) != 2 or number > b"59":
-            return self._moments(minute)
-        at = begins + timedelta(minutes=int(number))
-        return at, at
+    def _learn(self, hour: bytes) -> bool:
+        """Look at an hour that is new; False when it is not."""
+        if hour in self._hours or len(hour) != 14 or hour[13:] != b":":
+            return False
+        if len(self._hours) > MEMORY:
+            self._hours.clear()
+        first, last = self._moments(hour + b"00"), self._moments(hour + b"59")
+        # In an hour in which nobody touches the clocks, one minute tells all others.
+        steady = first is not None and last is not None and {*first} == {moment - _LAST for moment in last} and len({*first}) == 1
+        self._hours[hour] = first[0] if first is not None and steady else None
+        return True
+
+    def _begun(self, stamp: bytes) -> datetime | None:
+        """The second in an hour that is not like others."""
+        known = self._moments(stamp[:16])
+        if known is None:
+            return None
+        early, late = (moment + _SECONDS[stamp[17:20]] for moment in known)
+        # In the hour that comes twice, a time before what was already written is its second coming.
+        return late if late != early and early < self.last - SLACK else early
 
     def _moments(self, minute: bytes) -> tuple[datetime, datetime] | None:
         try:

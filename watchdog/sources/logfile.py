@@ -7,20 +7,23 @@ import os
 import stat
 from collections.abc import Iterator
 from datetime import datetime, tzinfo
+from functools import partial
 
 from watchdog.model import Event
 from watchdog.paths import Path
 from watchdog.pattern import LONGEST
+from watchdog.sources.attention import Attention
 from watchdog.sources.gate import Gate
 from watchdog.sources.localtime import SLACK, LocalClock
-from watchdog.sources.margin import Margin
+from watchdog.sources.margin import Margin, Place
 from watchdog.sources.records import HEADER, NEXT, Reader, last_record
 from watchdog.values import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from typing import IO
 
-BLOCK = 1 << 20
+BLOCK = 1 << 18  # a few minutes of a busy log: short enough that most hold nothing out of the ordinary
+FAR = 1 << 20  # how far to look for a record where one should be
 COUNTED = 8_000_000  # bytes; Hermes rotates at five million, and in a longer file counting lines would cost more than the check
 HEAD = 1 << 13  # where the first record of a file is looked for first
 PROBE = 1 << 14  # how much of the file a step of bisecting looks at
@@ -63,13 +66,20 @@ class Segment:
         except (EOFError, BadGzipFile, error):
             return b""
 
+    def again(self, offset: int, size: int, following: bytes) -> tuple[str, int, bytes, bytes]:
+        """A part that was read before, as the reader takes it."""
+        block = os.pread(self.raw.fileno(), size, offset)
+        if len(block) < size:
+            raise OSError(errno.EIO, "was cut short while it was read", self.name)
+        return self.name, offset, block, following
+
     def head(self) -> bytes:
         self.file.seek(0)
         return self.read(64).lstrip(b"\0")
 
     def first_time(self, clock: LocalClock) -> datetime | None:
         """When its first record was written."""
-        for size in (HEAD, BLOCK):  # nearly always it is the first line
+        for size in (HEAD, FAR):  # nearly always it is the first line
             self.file.seek(0)
             head = self.read(size)
             if found := HEADER.match(head.lstrip(b"\0")) or HEADER.search(head):
@@ -78,9 +88,9 @@ class Segment:
 
     def last_time(self, clock: LocalClock) -> datetime | None:
         """When its last record was written."""
-        self.file.seek(0 if self.packed else max(0, self.size - BLOCK))
+        self.file.seek(0 if self.packed else max(0, self.size - FAR))
         last = None
-        while block := self.read(BLOCK):
+        while block := self.read(FAR):
             last = list(HEADER.finditer(block))[-1:] or last
         return clock.read(last[0]["stamp"]) if last else None
 
@@ -93,7 +103,7 @@ class Segment:
             probe = self.file.read(PROBE)
             found = NEXT.search(probe)
             if found is None:
-                probe += self.file.read(BLOCK)
+                probe += self.file.read(FAR)
                 found = NEXT.search(probe)
             if found is None:
                 # No record begins in the next megabyte (a huge line, a hole of zeros): look left of it.
@@ -169,45 +179,57 @@ class LogFile:
         for events in self.batches(gate, since, until):
             yield from events
 
-    def batches(self, gate: Gate | None, since: datetime | None, until: datetime, margin: Margin | None = None) -> Iterator[list[Event]]:
+    def batches(
+        self, gate: Gate | None, since: datetime | None, until: datetime, margin: Margin | None = None, attention: Attention | None = None
+    ) -> Iterator[list[Event]]:
         """The same, by the block: a million records one by one would cost more than reading them."""
         clock = LocalClock(self.zone)
-        reader = Reader(self.path.name, clock, gate, since, until)
-        for segment, offset, block, following in self._blocks(clock, since):
+        reader = Reader(self.path.name, clock, gate, since, until, attention)
+        for segment, offset, block, following, straight in self._blocks(clock, since):
             last, doubt = clock.last, reader.doubt_left
-            events = reader.records(segment, offset, block, following)
+            events = reader.records(segment.name, offset, block, following)
             if margin is not None and reader.first_at is not None and reader.last_at is not None:
                 doubtful = doubt if reader.doubted else None
-                margin.keep((reader.first_at - SLACK, reader.last_at + SLACK, last, doubtful, (segment, offset, block, following)))
+                again = partial(segment.again, offset, len(block), following)
+                place = Place(reader.first_at - SLACK, reader.last_at + SLACK, last, doubtful, again)
+                if straight:
+                    margin.unread.append(place)
+                else:  # what cannot be read again is read now
+                    margin.read_place(place, None, (segment.name, offset, block, following))
             yield events
         self.last_at = reader.last_at
         if reader.future and not self.whole:
             self.notes.append(f"{self.path.name}: {reader.future} records are dated after now; was the clock set?")
 
-    def _blocks(self, clock: LocalClock, since: datetime | None) -> Iterator[tuple[str, int, bytes, bytes]]:
-        """Whole records as (file, offset, bytes, what comes next); a last, unfinished line is left for the next check."""
+    def _blocks(self, clock: LocalClock, since: datetime | None) -> Iterator[tuple[Segment, int, bytes, bytes, bool]]:
+        """Whole records as (file, offset, bytes, what comes next, whether the file holds just these bytes there).
+
+        A last, unfinished line is left for the next check.
+        """
         for index, segment in enumerate(self.segments):
             newer = self.segments[index + 1 :]
             offset = 0
             if since is not None and not segment.packed:
                 offset = segment.start_of(clock.naive(since - SLACK))
             segment.file.seek(offset)
-            carry = b""
+            carry, straight = b"", not segment.packed
             while chunk := segment.read(BLOCK):
-                block = carry + (chunk.replace(b"\0", b"") if b"\0" in chunk else chunk)
+                if b"\0" in chunk:
+                    chunk, straight = chunk.replace(b"\0", b""), False
+                block = carry + chunk
                 cut_at = last_record(block)
                 if cut_at <= 0:
-                    if len(block) > 4 * BLOCK:  # one endless line: keep its head, drop its middle
-                        block = block[:LONGEST] + block[-64:]
+                    if len(block) > 4 * FAR:  # one endless line: keep its head, drop its middle
+                        block, straight = block[:LONGEST] + block[-64:], False
                     carry = block
                     continue
-                yield segment.name, offset, block[:cut_at], block[cut_at : cut_at + 64]
+                yield segment, offset, block[:cut_at], block[cut_at : cut_at + 64], straight
                 offset += cut_at
                 carry = block[cut_at:]
             if not newer and not self.whole:
                 carry = carry[: carry.rfind(b"\n") + 1]
             if carry:
-                yield segment.name, offset, carry, newer[0].head() if newer else b""
+                yield segment, offset, carry, newer[0].head() if newer else b"", straight
 
 
 def _unpacking(raw: IO[bytes]) -> IO[bytes]:

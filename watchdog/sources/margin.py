@@ -1,4 +1,4 @@
-"""Blocks of a log kept unread until somebody asks when certain of their lines were written. Most are never asked for."""
+"""Places in a log that stay unread until somebody asks when certain lines there were written. Most are never asked for."""
 
 from __future__ import annotations
 
@@ -16,69 +16,82 @@ from watchdog.sources.records import Reader
 from watchdog.trace import Trace
 from watchdog.values import Any
 
-KEPT = 16  # blocks; more of them are read, asked for or not, rather than held
+OFTEN = 3  # times that a place was searched for names; asked for once more, all of it is read
 
-# Oldest and newest record, where the clock and the doubt stood (None: nothing in it is doubtful), the block itself.
-Part = tuple[datetime, datetime, datetime, int | None, tuple[str, int, bytes, bytes]]
+Block = tuple[str, int, bytes, bytes]  # as Reader.records takes it
 Names = frozenset[str] | None  # of sessions; None: too many to look for
-Needs = Callable[[datetime], Names]  # whose signs somebody may still need of a block that ends then
+Needs = Callable[[datetime], Names]  # whose signs somebody may still need of a place that ends then
 NOBODY: frozenset[str] = frozenset()
 
 
+class Place:
+    """One block of a log: how to read it again, and what the reader knew where it began."""
+
+    __slots__ = ("again", "asked", "doubt", "last", "newest", "oldest")
+
+    def __init__(self, oldest: datetime, newest: datetime, last: datetime, doubt: int | None, again: Callable[[], Block]):
+        self.oldest, self.newest = oldest, newest
+        self.last, self.doubt = last, doubt  # of the clock; of a name with line breaks, None: nothing in here is doubtful
+        self.again = again
+        self.asked = 0
+
+
 class Margin:
-    def __init__(self, source: str, zone: tzinfo | None, lines: Sequence[Line], since: datetime | None, until: datetime):
+    def __init__(
+        self, source: str, zone: tzinfo | None, lines: Sequence[Line], since: datetime | None, until: datetime, lost: Callable[[OSError], None]
+    ):
         self.traces = {line: Trace(self) for line in lines}
         self.gate = Gate(lines)
         self.reader = _Signs(self.traces, source, LocalClock(zone), self.gate, since, until)
-        self.unread: deque[Part] = deque()
+        self.unread: deque[Place] = deque()
         self.followers: list[Needs] = []
-
-    def keep(self, part: Part) -> None:
-        self.unread.append(part)
-        if len(self.unread) > KEPT:
-            self._read(self.unread.popleft(), None)
+        self.lost = lost  # who must know that a place could not be read again
 
     def read(self, before: datetime) -> None:
-        """Read what may be older than this moment and is needed; a block of which only some was needed may be asked for again."""
-        if not self.unread or self.unread[0][0] >= before:
+        """Read what may be older than this moment and is needed; a place of which only some was needed may be asked for again."""
+        if not self.unread or self.unread[0].oldest >= before:
             return
-        left: deque[Part] = deque()
-        for part in self.unread:
-            names = self._needed(part) if part[0] < before else NOBODY
+        left: deque[Place] = deque()
+        for place in self.unread:
+            names = self._needed(place) if place.oldest < before else NOBODY
             if names is not None:
-                left.append(part)
-            self._read(part, names)
+                left.append(place)
+            self.read_place(place, names)
         self.unread = left
 
     def let_go(self, before: datetime) -> bool:
         """Part from what is older than this moment; whether somebody still needed something of it."""
         any_read = False
-        while self.unread and self.unread[0][1] < before:
-            part = self.unread.popleft()
-            names = self._needed(part)
+        while self.unread and self.unread[0].newest < before:
+            place = self.unread.popleft()
+            names = self._needed(place)
             any_read |= names != NOBODY
-            self._read(part, names)
+            self.read_place(place, names)
         return any_read
 
-    def _needed(self, part: Part) -> Names:
+    def _needed(self, place: Place) -> Names:
         wanted: set[str] = set()
         for needs in self.followers:
-            names = needs(part[1])
+            names = needs(place.newest)
             if names is None:
                 return None
             wanted |= names
-        return frozenset(wanted)
+        place.asked += bool(wanted)
+        return frozenset(wanted) if place.asked <= OFTEN else None
 
-    def _read(self, part: Part, names: Names) -> None:
-        _, _, last, doubt, block = part
+    def read_place(self, place: Place, names: Names, block: Block | None = None) -> None:
+        """Note the signs of these sessions, or of all."""
         gate = self.gate
         if names is not None:
             if not names:
                 return
             # Looking for a few names is much less work than looking at every sign.
-            gate = Gate.of([name.encode() for name in sorted(names)], doubt is not None)
-        self.reader.gate, self.reader.clock.last, self.reader.doubt_left = gate, last, doubt or 0
-        self.reader.records(*block)
+            gate = Gate.of([name.encode() for name in sorted(names)], place.doubt is not None)
+        self.reader.gate, self.reader.clock.last, self.reader.doubt_left = gate, place.last, place.doubt or 0
+        try:
+            self.reader.records(*(block or place.again()))
+        except OSError as error:
+            self.lost(error)
 
 
 class _Signs(Reader):
@@ -106,4 +119,4 @@ class _Signs(Reader):
             if (levels and self._name(level) not in levels) or (loggers and not self._name(logger).startswith(loggers)):
                 continue
             if match(text) is not None:
-                note(at, self._name(session))
+                note(at, "" if session is None else str(session, "utf-8", "replace"))
