@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
+from zlib import crc32
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -70,8 +71,12 @@ def ordinary_hour(random: Random, size: int, without: str) -> list[Row]:
 
 def _turn(random: Random, at: int, without: str) -> list[Row]:
     platform = random.choice([name for name in ("telegram", "qqbot", "discord", "weixin") if name != without])
-    chat = f"{platform[0]}{random.randrange(300):03d}"
-    session = f"{DAY}_{random.randrange(240000):06d}_{random.randrange(16**8):08x}"
+    chat = user = f"{platform[0]}{random.randrange(300):03d}"
+    if random.random() < 0.15:  # a group, where each member has a session
+        chat, user = f"{platform[0]}group{random.randrange(5)}", f"member{random.randrange(12)}"
+    # Hermes keeps the session of a chat for a day, and begins a new one when somebody types /new.
+    asked_anew = random.randrange(9) if random.random() < 0.1 else 0
+    session = f"{DAY}_000000_{crc32(f'{platform} {chat} {user} {asked_anew}'.encode()):08x}"
     said = " ".join(random.choices(WORDS, k=random.randrange(2, 30)))
     modern = random.random() < 0.5
     loop = AGENT if modern else "run_agent"
@@ -82,7 +87,7 @@ def _turn(random: Random, at: int, without: str) -> list[Row]:
     elif platform == "telegram":
         rows.append(row(at, "INFO", "gateway.platforms.telegram", "", f"[Telegram] Flushing text batch agent:main:telegram:dm:{chat} ({len(said)} chars)"))
     reply = " reply_to_id=None reply_to_text=''" if modern else ""
-    rows.append(row(at + 20, "INFO", RUN, "", f"inbound message: platform={platform} user=用户{chat} chat={chat} msg={said[:80]!r}{reply}"))
+    rows.append(row(at + 20, "INFO", RUN, "", f"inbound message: platform={platform} user=用户{user} chat={chat} msg={said[:80]!r}{reply}"))
     rows.append(row(at + 700, "INFO", loop, session, f"conversation turn: session={session} model=lab-model provider=custom platform={platform} history={random.randrange(40)} msg={said[:80]!r}"))
     clock, calls = at + 800, random.randrange(1, 6)
     for call in range(1, calls + 1):

@@ -91,7 +91,8 @@ def _write(path: Path, key: bytes, book: Rulebook) -> None:
     ready: dict[str | bytes, Any] = {text: prepared(as_re(text)) for text, one in known if one.degree is not None}
     ready |= {own.text: prepared(own.text) for own in OWN}
     for lines in lines_by_source(book.rules).values():
-        for group in apart(lines):
+        together, aside = apart(lines)
+        for group in [together, *([line] for line in aside)]:
             Gate(group).learn_neighbours()
     recipes = marshal.dumps(_encoded(dict(book.recipes)))
     sealed.write(path, key, (_encoded(book.rules), _encoded(book.off), recipes, studies, ready, NEIGHBOURS))

@@ -151,13 +151,15 @@ def look(rules: Sequence[Rule], sources: Sources, start: datetime | None, now: d
     """Read the window and ask the rules: the part of the line that a replay and a verification share."""
     with read_all(sources, lines_by_source(rules), start, now) as reading:
         seen = evaluate(rules, reading.events, reading.blind, now, reading.traces, reading.attention)
-    return replace(seen, findings=tuple(_placed(finding, sources) for finding in seen.findings)), reading
+    return replace(seen, findings=_placed(seen.findings, sources)), reading
 
 
-def _placed(finding: Finding, sources: Sources) -> Finding:
-    """The same with its evidence told by line, which only a finding is worth counting for."""
-    evidence = tuple(replace(event, where=placed(sources.logs, event.where)) for event in finding.evidence)
-    return replace(finding, evidence=evidence)
+def _placed(findings: Sequence[Finding], sources: Sources) -> tuple[Finding, ...]:
+    """The same with their evidence told by line, which only a finding is worth counting for."""
+    lines = placed(sources.logs, (event.where for finding in findings for event in finding.evidence))
+    return tuple(
+        replace(one, evidence=tuple(replace(event, where=lines.get(event.where, event.where)) for event in one.evidence)) for one in findings
+    )
 
 
 def record(report: Report, store: Store, rules: Sequence[Rule]) -> Report:

@@ -76,12 +76,11 @@ def read_all(sources: Sources, wanted: Mapping[str, list[Line]], since: datetime
             reading.logs.append(log)
             lines, aside = apart([] if sources.plain else wanted[name])
             gate = None if sources.plain else gate_for(lines)
-            lost = partial(_lose, reading, log)
-            margin = Margin(name, sources.zone, aside, since, now, lost) if aside else None
-            reading.traces.update(margin.traces if margin else {})
+            margins = [Margin(line, sources.zone, since, now, partial(_lose, reading, log)) for line in aside]
+            reading.traces.update((line, margin.trace) for line, margin in zip(aside, margins, strict=True))
             if gate is not None:
                 reading.attention[name] = Attention(gate)
-            streams.append(in_order(_guarded(log, gate, since, now, reading, margin)))
+            streams.append(in_order(_guarded(log, gate, since, now, reading, margins)))
     if "journal" in wanted:
         streams.append(_journal(sources, since, now, reading))
     if "sessions" in wanted:
@@ -137,10 +136,10 @@ def apart(lines: Sequence[Line]) -> tuple[list[Line], list[Line]]:
 
 
 def _guarded(
-    log: LogFile, gate: Gate | None, since: datetime | None, now: datetime, reading: Reading, margin: Margin | None
+    log: LogFile, gate: Gate | None, since: datetime | None, now: datetime, reading: Reading, margins: Sequence[Margin]
 ) -> Iterator[list[Event]]:
     try:
-        yield from log.batches(gate, since, now, margin, reading.attention.get(log.path.name))
+        yield from log.batches(gate, since, now, margins, reading.attention.get(log.path.name))
     except OSError as error:
         reading.blind[log.path.name] = _why(error, log.path)
 

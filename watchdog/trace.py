@@ -11,28 +11,35 @@ from datetime import datetime
 
 from watchdog.values import Any
 
-Sign = tuple[datetime, str]  # when, and which session
-
 
 class Trace:
-    """Signs in the order of time; whoever takes them takes them once."""
+    """The signs of each session in the order of time."""
 
     __slots__ = ("margin", "signs")
 
     def __init__(self, margin: Any = None) -> None:
-        self.signs: list[Sign] = []
-        self.margin = margin  # where more of them may wait unread; whoever takes signs lets it read first
+        self.signs: dict[str, list[datetime]] = {}
+        self.margin = margin  # where more of them may wait unread; whoever asks for signs lets it read first
 
     def note(self, at: datetime, session: str) -> None:
-        signs = self.signs
-        if signs and at < signs[-1][0]:
-            insort(signs, (at, session))  # threads write a few seconds out of order
+        times = self.signs.get(session)
+        if times is None:
+            self.signs[session] = [at]
+        elif at < times[-1]:
+            insort(times, at)  # threads write a few seconds out of order
         else:
-            signs.append((at, session))
+            times.append(at)
 
-    def before(self, at: datetime) -> list[Sign]:
-        """Take all signs from before this moment."""
-        count = bisect_left(self.signs, (at,))
-        taken = self.signs[:count]
-        del self.signs[:count]
-        return taken
+    def between(self, session: str, first: datetime, before: datetime) -> list[datetime]:
+        """The signs of a session in this stretch of time."""
+        times = self.signs.get(session)
+        return times[bisect_left(times, first) : bisect_left(times, before)] if times else []
+
+    def forget(self, before: datetime) -> None:
+        """Let go of all that is older."""
+        for session in [session for session, times in self.signs.items() if times[0] < before]:
+            left = self.signs[session][bisect_left(self.signs[session], before) :]
+            if left:
+                self.signs[session] = left
+            else:
+                del self.signs[session]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from watchdog.detect.common import Captures, key_of
+from watchdog.detect.sessions import Owner, Recent, Sessions
 from watchdog.model import Event, Span
 from watchdog.text import ago, spell
 from watchdog.trace import Trace
@@ -20,24 +22,26 @@ AT_WORK = timedelta(minutes=5)  # after its last step a turn counts as going on 
 RESUMED_WITHIN = timedelta(minutes=10)  # after a restart; what is woken later is something else
 LET_GO_EVERY = timedelta(minutes=1)
 INSTANT = timedelta(milliseconds=1)  # logs know no shorter
-FEW = 50  # names to look for in a block; with more of them it is read
 MEMORY = 10_000  # sessions remembered
 NEVER = datetime.max.replace(tzinfo=UTC)
-NOTHING: Captures = {}
-NOBODY: frozenset[str] = frozenset()
-Owner = tuple[str, str]  # the key of a chat, and a digest of who speaks there
+NOBODY = "", NEVER  # works for no chat that we know
+Stranger = tuple[Captures, frozenset[str], datetime]  # what is known of its chat, which chats those may be (none: any), and since when
+STRANGER: Stranger = {}, frozenset(), NEVER
 
 
 class Waiting:
     """One thing that has begun and is not answered."""
 
-    __slots__ = ("captures", "evidence", "failed", "failed_late", "key", "opened", "over", "said", "session", "sign", "user")
+    __slots__ = (
+        "captures", "evidence", "failed", "failed_late", "key", "linked", "opened", "over", "said", "session", "sign", "up_to", "user",
+    )  # fmt: skip
 
     def __init__(self, key: str, opened: Event, captures: Captures):
         self.key, self.opened, self.captures = key, opened, captures
         self.user, self.said = opened.facts.get("user", ""), opened.facts.get("said", "")
         self.sign = opened.at  # when it was last seen to live
-        self.session = ""
+        self.up_to = {"progress": opened.at, "turn_over": opened.at}  # signs of each kind are known up to then
+        self.session, self.linked = "", NEVER  # who works for it, and since when that is known
         self.over: datetime | None = None  # its turn has ended; the answer is on its way
         self.failed: datetime | None = None  # the newest failure before the shorter patience ran out
         self.failed_late: datetime | None = None  # the first failure after that
@@ -50,14 +54,13 @@ class Watch:
         self.waiting: dict[str, list[Waiting]] = {}
         self.said: dict[str, list[Waiting]] = {}  # the same by what was said
         self.fresh: deque[Waiting] = deque()  # those of the last minutes, answered or not
-        self.sessions: dict[str, tuple[str, datetime]] = {}  # session → the chat it works for, and since when we know
-        self.owners: dict[Owner, str] = {}  # and back
-        self.strangers: dict[str, tuple[Captures, datetime]] = {}  # sessions of which we cannot tell for whom they work
-        self.failures: dict[str, datetime] = {}  # session → its newest failure
+        self.sessions = Sessions()
+        self.strangers: dict[str, Stranger] = {}  # sessions of which we cannot tell for whom they work
+        self.failures = Recent()  # session → its newest failure
         self.closed: list[Span] = []
         self.cut_off: dict[str, datetime] = {}  # key → when a restart cut it off
         self.traces: dict[str, list[Trace]] = {"progress": [Trace()], "turn_over": [Trace()]}
-        self.margins: list[Any] = []
+        self.margins: dict[str, list[Any]] = {"progress": [], "turn_over": []}
         self.let_go_at = datetime.min.replace(tzinfo=UTC)  # when to look next whether parts of them can be parted from
         self.patience = min(want.longer_than, want.sooner.longer_than) if want.sooner else want.longer_than
         self.acts: dict[str, Callable[[Captures, Event], None]] = {
@@ -76,19 +79,17 @@ class Watch:
     def follow(self, role: str, trace: Trace) -> None:
         """Lines of which only the time matters are read when somebody has waited for long, or never."""
         self.traces[role].append(trace)
-        if trace.margin not in self.margins:
-            self.margins.append(trace.margin)
-            trace.margin.followers.append(self._needs)
+        self.margins[role].append(trace.margin)
+        trace.margin.followers.append(partial(self._settle, role))
 
     def awake(self) -> bool:
         return bool(self.waiting)
 
     def see(self, roles: Mapping[str, Captures], event: Event) -> None:
-        if self.margins and event.at >= self.let_go_at:
+        if event.at >= self.let_go_at:
             self.let_go_at = event.at + LET_GO_EVERY
-            needed = [margin.let_go(event.at - self.patience) for margin in self.margins]
-            if any(needed):
-                self._catch_up(event.at)
+            for margin in [*self.margins["progress"], *self.margins["turn_over"]]:
+                margin.let_go(event.at - self.patience)
         if len(roles) == 1:
             for role, captures in roles.items():
                 self.acts[role](captures, event)
@@ -97,29 +98,41 @@ class Watch:
             if role in roles:
                 act(roles[role], event)
 
-    def _needs(self, newest: datetime) -> frozenset[str] | None:
-        """The sessions that may work for those who wait since before then; None when they are many."""
-        waiting = [one for queue in self.waiting.values() for one in queue if one.opened.at <= newest]
-        if not waiting:
-            return NOBODY
-        keys = {one.key for one in waiting if not one.session}
-        names = {one.session for one in waiting if one.session}
-        names |= {name for name, (key, _) in self.sessions.items() if key in keys} if keys else set()
-        names |= self.strangers.keys()
-        return frozenset(names) if len(names) <= FEW else None
+    def _settle(self, role: str, before: datetime) -> None:
+        """What sessions did before this moment will be forgotten: take what those need who wait since then."""
+        if late := [one for one in self._all() if one.up_to[role] < before]:
+            self._catch_up(late, before, role)
 
-    def _catch_up(self, now: datetime) -> None:
-        """What the sessions did until now."""
-        for margin in self.margins:
-            margin.read(now)
-        for trace in self.traces["turn_over"]:
-            for at, session in trace.before(now):
-                for one in self._of(session, at):
-                    one.over = one.over or at
-        for trace in self.traces["progress"]:
-            for at, session in trace.before(now):
-                for one in self._of(session, at):
-                    self._progress(one, at)
+    def _late(self, those: Iterable[Waiting], at: datetime) -> list[Waiting]:
+        """Those who wait for so long that it matters what was done for them."""
+        return [one for one in those if at - one.sign >= self.patience]
+
+    def _catch_up(self, those: Sequence[Waiting], now: datetime, role: str = "progress") -> None:
+        """What was done for these until now."""
+        names = set(self.strangers)
+        for one in those:
+            names.add(one.session)
+            if one.linked > one.up_to[role]:
+                names.update(self.sessions.by_key.get(one.key, ()))
+        names.discard("")
+        first = min(one.up_to[role] for one in those)
+        for margin in self.margins[role]:
+            margin.read(first, now, names)
+        take = self._progress if role == "progress" else _turn_over
+        for one in those:
+            signs = [(at, name) for trace in self.traces[role] for name in names for at in trace.between(name, one.up_to[role], now)]
+            for at, name in sorted(signs):
+                if self._works_for(name, one, at):
+                    take(one, at)
+            one.up_to[role] = max(one.up_to[role], now)
+
+    def _works_for(self, session: str, one: Waiting, at: datetime) -> bool:
+        """Whether this session worked for it at that time, or may have, when we cannot tell."""
+        key, known = self.sessions.chats.get(session, NOBODY)
+        if at >= known:
+            return bool(key == one.key and (one.session == session or at < one.linked) and at >= one.opened.at)
+        common, keys, known = self.strangers.get(session, STRANGER)
+        return at >= known and at >= one.opened.at and (not keys or one.key in keys) and _agree(one, common)
 
     def _known(self, _: Captures, event: Event) -> None:
         owner = key_of(event.facts, self.want.same, self.want.key), event.facts.get("user", "")
@@ -162,8 +175,10 @@ class Watch:
         else:
             queue.append(one)
         if self.want.session_by:
-            one.session = self.owners.get((key, one.user), "")
-            one.failed = self.failures.get(one.session)
+            session = self.sessions.owners.get((key, one.user))
+            if session is not None:
+                one.session, one.linked = session, event.at
+                one.failed = self.failures.get(session)
             self.said.setdefault(one.said, []).append(one)
             self.fresh.append(one)
             while event.at - self.fresh[0].opened.at > LINK_WITHIN:
@@ -176,38 +191,33 @@ class Watch:
             self._open(captures, event)
 
     def _know(self, session: str, owner: Owner, at: datetime) -> None:
-        _remember(self.sessions, session, (owner[0], at))
-        _remember(self.owners, owner, session)
+        if self.sessions.know(session, owner, at):
+            for one in self._all():
+                self.sessions.keep(one.session, (one.key, one.user))
 
     def _link(self, captures: Captures, event: Event) -> None:
         """A turn begins: find the message that it answers."""
         session = captures.get("session", "")
-        if not session or session in self.sessions or event.session in self.sessions:
+        known = self.sessions.chats
+        if not session or known.get(session) or known.get(event.session):
             return
         common = {name: captures[name] for name in self.want.same if name in captures}
         told = event.facts.get("said")
         found = [one for one in self.said.get(told, ()) if _agree(one, common)] if told else []
         if not found:
-            near = (one for one in self.fresh if not one.session and event.at - one.opened.at <= LINK_WITHIN and _agree(one, common))
-            found = [one for one in near if one in self.waiting.get(one.key, ())]
-        if len({one.key for one in found}) != 1:
-            _remember(self.strangers, session, (common, event.at))
+            near = [one for one in self.fresh if event.at - one.opened.at <= LINK_WITHIN and _agree(one, common)]
+            # An answer to something older may have come in between and counted for this one, too.
+            found = [one for one in near if told and one.said == told]
+            found = found or [one for one in near if not one.session and one in self.waiting.get(one.key, ())]
+        keys = frozenset(one.key for one in found)
+        if len(keys) != 1:
+            _remember(self.strangers, session, (common, keys, event.at))
             return
         answered = found[0]
         self._know(session, (answered.key, answered.user), event.at)
-        for one in self.waiting[answered.key]:
+        for one in self.waiting.get(answered.key, ()):
             if one.user == answered.user:
-                one.session = session
-
-    def _of(self, session: str, at: datetime) -> list[Waiting]:
-        """Whoever waited for this session at that time; all that may have, when we cannot tell."""
-        key, known = self.sessions.get(session, ("", NEVER))
-        if at >= known:
-            return [one for one in self.waiting.get(key, ()) if (one.session == session or not one.session) and at >= one.opened.at]
-        common, known = self.strangers.get(session, (NOTHING, NEVER))
-        if at < known:
-            return []
-        return [one for queue in self.waiting.values() for one in queue if at >= one.opened.at and _agree(one, common)]
+                one.session, one.linked = session, event.at
 
     def _progress(self, one: Waiting, at: datetime) -> None:
         if at <= one.sign:
@@ -220,10 +230,11 @@ class Watch:
     def _failed(self, _: Captures, event: Event) -> None:
         if self.want.sooner is None or not event.session:
             return
-        _remember(self.failures, event.session, event.at)
-        if any(event.at - one.sign >= self.patience for one in self._of(event.session, event.at)):
-            self._catch_up(event.at)
-        for one in self._of(event.session, event.at):
+        self.failures.put(event.session, event.at)
+        theirs = [one for one in self._all() if self._works_for(event.session, one, event.at)]
+        if late := self._late(theirs, event.at):
+            self._catch_up(late, event.at)
+        for one in theirs:
             if event.at <= one.sign + self.want.sooner.longer_than:
                 one.failed = event.at
             elif one.failed_late is None:
@@ -254,22 +265,21 @@ class Watch:
         if len(self.waiting[key]) == 1:
             self._close(key, self.waiting[key], at)
             return
-        self._catch_up(at)
         turns: dict[str, list[Waiting]] = {}
         for one in self.waiting[key]:
             turns.setdefault(one.session or one.user, []).append(one)
+        if len(turns) > 1:
+            self._catch_up(self.waiting[key], at, "turn_over")
         over = [turn for turn in turns.values() if turn[0].over is not None]
         first = min(over, key=lambda turn: turn[0].over or at) if over else next(iter(turns.values()))
         self._close(key, first, at)
 
     def _close(self, key: str, done: list[Waiting], at: datetime) -> None:
-        for one in done:
-            if at - one.sign >= self.patience:
-                self._catch_up(at)
-                # Whatever waited longest speaks for the rest.
-                spans = [span for one in done if (span := self._span(one, at, at)) is not None]
-                self.closed.extend(spans[:1])
-                break
+        if late := self._late(done, at):
+            self._catch_up(late, at)
+            # Whatever waited longest speaks for the rest.
+            spans = [span for one in late if (span := self._span(one, at, at)) is not None]
+            self.closed.extend(spans[:1])
         for one in done if self.want.session_by else ():
             same = self.said[one.said]
             same.remove(one)
@@ -280,9 +290,12 @@ class Watch:
         else:
             del self.waiting[key]
 
+    def _all(self) -> list[Waiting]:
+        return [one for queue in self.waiting.values() for one in queue]
+
     def spans(self, now: datetime) -> list[Span]:
-        if any(now - one.sign >= self.patience for queue in self.waiting.values() for one in queue):
-            self._catch_up(now + INSTANT)
+        if late := self._late(self._all(), now):
+            self._catch_up(late, now + INSTANT)
         still = (next((span for one in queue if (span := self._span(one, now, None)) is not None), None) for queue in self.waiting.values())
         return [*self.closed, *(span for span in still if span is not None)]
 
@@ -292,14 +305,15 @@ class Watch:
 
     def at_work(self, now: datetime) -> int:
         """How many wait while somebody works for them: what a restart would cut off."""
-        if not self.want.progress:
+        if not self.want.progress or not self.waiting:
             return 0
-        self._catch_up(now + INSTANT)
+        self._catch_up(self._all(), now + INSTANT)
         return sum(one.sign > one.opened.at and now - one.sign < AT_WORK for queue in self.waiting.values() for one in queue)
 
     def state(self, now: datetime) -> list[str]:
         """For explain: who waits, and how long still."""
-        self._catch_up(now + INSTANT)
+        if self.waiting:
+            self._catch_up(self._all(), now + INSTANT)
         found = []
         for key, queue in self.waiting.items():
             one = queue[0]
@@ -309,6 +323,10 @@ class Watch:
             limit = spell(self._opens_at(one) - one.sign)
             found.append(f"{key or 'all'}: waiting for {spell(now - one.opened.at)} (limit {limit}{worked}{failed})")
         return found or ["nothing is waiting"]
+
+
+def _turn_over(one: Waiting, at: datetime) -> None:
+    one.over = one.over or at
 
 
 def _agree(one: Waiting, common: Captures) -> bool:

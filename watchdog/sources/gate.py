@@ -53,6 +53,7 @@ class Gate:
         gate = cls([])
         gate.ids = {word: number for number, word in enumerate(words)}
         gate.known, gate.heads = len(gate.ids), [()] * len(gate.ids)
+        gate.meant = [(number,) for number in range(len(words) + 1)]  # a record with any of them is let through, so none can hide another
         if doubt:
             gate.ids.setdefault(INBOUND, gate.known)
             gate.heads += [(INBOUND,)] * (len(gate.ids) - gate.known)
@@ -63,7 +64,8 @@ class Gate:
         if not self.ids:
             return []
         if self._scan is None:
-            self.learn_neighbours()
+            if not self.meant:
+                self.learn_neighbours()
             self.words = list(self.ids)
             self.alone = [self._alone(word, number) for word, number in self.ids.items()]
             self._scan = self._automaton()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
-from datetime import datetime, tzinfo
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta, tzinfo
 from functools import partial
 
 from watchdog.model import Event
@@ -22,7 +22,8 @@ from watchdog.values import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from typing import IO
 
-BLOCK = 1 << 18  # a few minutes of a busy log: short enough that most hold nothing out of the ordinary
+BLOCK = 1 << 18  # some minutes of a busy log: short enough that most hold nothing out of the ordinary
+BRISK = timedelta(minutes=10)  # a log that fills a block faster gets longer ones
 FAR = 1 << 20  # how far to look for a record where one should be
 COUNTED = 8_000_000  # bytes; Hermes rotates at five million, and in a longer file counting lines would cost more than the check
 HEAD = 1 << 13  # where the first record of a file is looked for first
@@ -125,6 +126,7 @@ class LogFile:
         self.notes: list[str] = []
         self.last_at: datetime | None = None  # of the newest record of the log, wanted or not
         self.segments: list[Segment] = []
+        self.block = BLOCK
 
     def open(self, since: datetime | None) -> None:
         """Hold all files that the window needs; OSError when the log itself cannot be read."""
@@ -180,7 +182,7 @@ class LogFile:
             yield from events
 
     def batches(
-        self, gate: Gate | None, since: datetime | None, until: datetime, margin: Margin | None = None, attention: Attention | None = None
+        self, gate: Gate | None, since: datetime | None, until: datetime, margins: Sequence[Margin] = (), attention: Attention | None = None
     ) -> Iterator[list[Event]]:
         """The same, by the block: a million records one by one would cost more than reading them."""
         clock = LocalClock(self.zone)
@@ -188,14 +190,17 @@ class LogFile:
         for segment, offset, block, following, straight in self._blocks(clock, since):
             last, doubt = clock.last, reader.doubt_left
             events = reader.records(segment.name, offset, block, following)
-            if margin is not None and reader.first_at is not None and reader.last_at is not None:
+            if reader.first_at is not None and reader.last_at is not None:
                 doubtful = doubt if reader.doubted else None
                 again = partial(segment.again, offset, len(block), following)
-                place = Place(reader.first_at - SLACK, reader.last_at + SLACK, last, doubtful, again)
-                if straight:
-                    margin.unread.append(place)
-                else:  # what cannot be read again is read now
-                    margin.read_place(place, None, (segment.name, offset, block, following))
+                for margin in margins:
+                    place = Place(reader.first_at - SLACK, reader.last_at + SLACK, last, doubtful, again)
+                    if straight:
+                        margin.unread.append(place)
+                    else:  # what cannot be read again is read now
+                        margin.read_place(place, None, (segment.name, offset, block, following))
+                if reader.last_at - reader.first_at < BRISK and self.block < FAR:
+                    self.block *= 2
             yield events
         self.last_at = reader.last_at
         if reader.future and not self.whole:
@@ -213,7 +218,7 @@ class LogFile:
                 offset = segment.start_of(clock.naive(since - SLACK))
             segment.file.seek(offset)
             carry, straight = b"", not segment.packed
-            while chunk := segment.read(BLOCK):
+            while chunk := segment.read(self.block):
                 if b"\0" in chunk:
                     chunk, straight = chunk.replace(b"\0", b""), False
                 block = carry + chunk
@@ -238,18 +243,31 @@ def _unpacking(raw: IO[bytes]) -> IO[bytes]:
     return GzipFile(fileobj=raw)  # type: ignore[return-value]
 
 
-def placed(folder: Path, where: str) -> str:
-    """'gateway.log@2984' as 'gateway.log:17', as people count; left as it is in a file too long to count."""
-    name, at, offset = where.partition("@")
-    path = folder / name
-    try:
-        if not at or path.suffix == ".gz" or path.stat().st_size > COUNTED:
-            return where
-        with path.open("rb") as file:
-            before = file.read(int(offset)).count(b"\n")
-        return f"{name}:{before + 1}"
-    except (OSError, ValueError):
-        return where
+def placed(folder: Path, places: Iterable[str]) -> dict[str, str]:
+    """'gateway.log@2984' as 'gateway.log:17', as people count; not in a file too long to count. Each file is read once."""
+    found: dict[str, str] = {}
+    for name, offsets in _by_file(places).items():
+        path = folder / name
+        try:
+            if path.suffix == ".gz" or path.stat().st_size > COUNTED:
+                continue
+            with path.open("rb") as file:
+                at, line = 0, 1
+                for offset in sorted(offsets):
+                    line += file.read(offset - at).count(b"\n")
+                    found[f"{name}@{offset}"], at = f"{name}:{line}", offset
+        except OSError:
+            continue  # rotated away meanwhile: the offset must do
+    return found
+
+
+def _by_file(places: Iterable[str]) -> dict[str, set[int]]:
+    found: dict[str, set[int]] = {}
+    for where in places:
+        name, _, offset = where.partition("@")
+        if offset.isdecimal():
+            found.setdefault(name, set()).add(int(offset))
+    return found
 
 
 def _reason(error: Exception) -> str:

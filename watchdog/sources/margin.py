@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Set
 from datetime import datetime, tzinfo
 
 from watchdog.model import Line
@@ -16,77 +16,67 @@ from watchdog.sources.records import Reader
 from watchdog.trace import Trace
 from watchdog.values import Any
 
-OFTEN = 3  # times that a place was searched for names; asked for once more, all of it is read
+FEW = 50  # names to look for in a place; with more of them, all of it is read
+OFTEN = 3  # times that a place is searched for names; asked for once more, all of it is read
 
 Block = tuple[str, int, bytes, bytes]  # as Reader.records takes it
-Names = frozenset[str] | None  # of sessions; None: too many to look for
-Needs = Callable[[datetime], Names]  # whose signs somebody may still need of a place that ends then
-NOBODY: frozenset[str] = frozenset()
 
 
 class Place:
     """One block of a log: how to read it again, and what the reader knew where it began."""
 
-    __slots__ = ("again", "asked", "doubt", "last", "newest", "oldest")
+    __slots__ = ("again", "asked", "doubt", "last", "names", "newest", "oldest")
 
     def __init__(self, oldest: datetime, newest: datetime, last: datetime, doubt: int | None, again: Callable[[], Block]):
         self.oldest, self.newest = oldest, newest
         self.last, self.doubt = last, doubt  # of the clock; of a name with line breaks, None: nothing in here is doubtful
         self.again = again
+        self.names: set[str] | None = set()  # of sessions whose signs were read; None: of all
         self.asked = 0
 
 
 class Margin:
-    def __init__(
-        self, source: str, zone: tzinfo | None, lines: Sequence[Line], since: datetime | None, until: datetime, lost: Callable[[OSError], None]
-    ):
-        self.traces = {line: Trace(self) for line in lines}
-        self.gate = Gate(lines)
-        self.reader = _Signs(self.traces, source, LocalClock(zone), self.gate, since, until)
+    """Of one line and one log."""
+
+    def __init__(self, line: Line, zone: tzinfo | None, since: datetime | None, until: datetime, lost: Callable[[OSError], None]):
+        self.trace = Trace(self)
+        self.gate = Gate([line])
+        self.reader = _Signs(line, self.trace, LocalClock(zone), self.gate, since, until)
         self.unread: deque[Place] = deque()
-        self.followers: list[Needs] = []
+        self.followers: list[Callable[[datetime], None]] = []  # who must know that all before a moment will be forgotten
         self.lost = lost  # who must know that a place could not be read again
 
-    def read(self, before: datetime) -> None:
-        """Read what may be older than this moment and is needed; a place of which only some was needed may be asked for again."""
-        if not self.unread or self.unread[0].oldest >= before:
-            return
-        left: deque[Place] = deque()
+    def read(self, first: datetime, before: datetime, names: Set[str]) -> None:
+        """Note what these sessions did in this stretch of time, and perhaps more."""
         for place in self.unread:
-            names = self._needed(place) if place.oldest < before else NOBODY
-            if names is not None:
-                left.append(place)
-            self.read_place(place, names)
-        self.unread = left
+            if place.oldest >= before:
+                return
+            if place.newest < first or place.names is None or not (missing := names - place.names):
+                continue
+            place.asked += 1
+            if place.asked > OFTEN or len(missing) > FEW:
+                place.names = None
+                self.read_place(place, None)
+            else:
+                place.names |= missing
+                self.read_place(place, missing)
 
-    def let_go(self, before: datetime) -> bool:
-        """Part from what is older than this moment; whether somebody still needed something of it."""
-        any_read = False
+    def let_go(self, before: datetime) -> None:
+        """Part from what is older than this moment, once everybody has taken from it what they need."""
+        if not self.unread or self.unread[0].newest >= before:
+            return
+        for settle in self.followers:
+            settle(before)
         while self.unread and self.unread[0].newest < before:
-            place = self.unread.popleft()
-            names = self._needed(place)
-            any_read |= names != NOBODY
-            self.read_place(place, names)
-        return any_read
+            self.unread.popleft()
+        self.trace.forget(before)
 
-    def _needed(self, place: Place) -> Names:
-        wanted: set[str] = set()
-        for needs in self.followers:
-            names = needs(place.newest)
-            if names is None:
-                return None
-            wanted |= names
-        place.asked += bool(wanted)
-        return frozenset(wanted) if place.asked <= OFTEN else None
-
-    def read_place(self, place: Place, names: Names, block: Block | None = None) -> None:
+    def read_place(self, place: Place, names: Set[str] | None, block: Block | None = None) -> None:
         """Note the signs of these sessions, or of all."""
         gate = self.gate
         if names is not None:
-            if not names:
-                return
-            # Looking for a few names is much less work than looking at every sign.
-            gate = Gate.of([name.encode() for name in sorted(names)], place.doubt is not None)
+            # Looking for a few names is much less work than looking at every sign. Names begin alike; how they end tells them apart.
+            gate = Gate.of(sorted({name.encode()[-8:] + b"] " for name in names}), place.doubt is not None)
         self.reader.gate, self.reader.clock.last, self.reader.doubt_left = gate, place.last, place.doubt or 0
         try:
             self.reader.records(*(block or place.again()))
@@ -97,9 +87,9 @@ class Margin:
 class _Signs(Reader):
     """Notes the time of each record instead of making an event of it."""
 
-    def __init__(self, traces: dict[Line, Trace], *rest: Any):
-        super().__init__(*rest)
-        self.traces = [(line.pattern.match, line.level, line.logger, trace.note) for line, trace in traces.items()]
+    def __init__(self, line: Line, trace: Trace, *rest: Any):
+        super().__init__(line.source, *rest)
+        self.line, self.trace = line, trace
 
     def _record(
         self, block: bytes, head: re.Match[bytes], stop: int, following: bytes, name: str, offset: int, hits: tuple[int, ...] | None
@@ -115,8 +105,8 @@ class _Signs(Reader):
         at = self.clock.read(stamp)
         if at is None or not self.since <= at <= self.until:
             return
-        for match, levels, loggers, note in self.traces:
-            if (levels and self._name(level) not in levels) or (loggers and not self._name(logger).startswith(loggers)):
-                continue
-            if match(text) is not None:
-                note(at, "" if session is None else str(session, "utf-8", "replace"))
+        wanted = self.line
+        if (wanted.level and self._name(level) not in wanted.level) or (wanted.logger and not self._name(logger).startswith(wanted.logger)):
+            return
+        if wanted.pattern.match(text) is not None:
+            self.trace.note(at, "" if session is None else str(session, "utf-8", "replace"))
