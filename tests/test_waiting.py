@@ -1,0 +1,149 @@
+"""Who waits, and whose work counts for whom: in a log with thousands of chats, too."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from homes import saved
+
+from watchdog.detect.sessions import MOST, Recent, Sessions
+from watchdog.pipeline import look, span_of
+from watchdog.trace import Trace
+
+DAY = datetime(2026, 5, 19, tzinfo=UTC)
+
+
+class Log:
+    """Both logs of a gateway, written turn by turn."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[datetime, bool, str]] = []
+
+    def add(self, at: datetime, text: str, session: str = "", gateway: bool = False) -> None:
+        tag, logger = f" [{session}]" if session else "", "gateway.run" if gateway else "run_agent"
+        self.lines.append((at, gateway, f"{at:%H:%M:%S},{at.microsecond // 1000:03d} INFO{tag} {logger}: {text}"))
+
+    def asks(self, at: datetime, chat: str, said: str, user: str = "") -> None:
+        self.add(at, f"inbound message: platform=telegram user={user or chat} chat={chat} msg='{said}'", gateway=True)
+
+    def begins(self, at: datetime, session: str, said: str) -> None:
+        self.add(at, f"conversation turn: session={session} model=m provider=p platform=telegram history=0 msg='{said}'", session)
+
+    def works(self, at: datetime, session: str) -> None:
+        self.add(at, "API call #1: model=m provider=p in=1 out=1 total=2 latency=0.1s", session)
+
+    def ends(self, at: datetime, session: str) -> None:
+        self.add(at, f"Turn ended: reason=text_response model=m session={session}", session)
+
+    def answers(self, at: datetime, chat: str) -> None:
+        self.add(at, f"response ready: platform=telegram chat={chat} time=1.2s api_calls=1 response=6 chars", gateway=True)
+
+    def texts(self) -> tuple[str, str]:
+        self.lines.sort(key=lambda line: line[0])
+        return "\n".join(text for _, gateway, text in self.lines if gateway), "\n".join(text for *_, text in self.lines)
+
+
+def stuck(book, folder) -> list[tuple[str, str]]:
+    """(who, since when it counts as stuck), the same with and without the gate."""
+    _, last = span_of(saved(folder))
+    told = []
+    for plain in (False, True):
+        seen, _ = look(book.rules, saved(folder, plain=plain), None, last)
+        told.append([(one.key.partition("/")[2], f"{one.opened_at:%H:%M}") for one in seen.findings if one.rule == "session-stuck"])
+    assert told[0] == told[1]
+    return told[0]
+
+
+def test_a_chat_that_is_worked_for_is_not_forgotten_however_many_others_come(book, home):
+    log = Log()
+    log.asks(DAY + timedelta(hours=8), "slow", "build it")
+    log.begins(DAY + timedelta(hours=8, seconds=1), "s-slow", "build it")
+    for number in range(2 * MOST + 1000):
+        at = DAY + timedelta(hours=8, seconds=2, milliseconds=300 * number)
+        log.asks(at, f"c{number}", f"question {number}")
+        log.begins(at + timedelta(milliseconds=10), f"s{number}", f"question {number}")
+        log.answers(at + timedelta(milliseconds=200), f"c{number}")
+    for minute in range(8, 60, 8):
+        log.works(DAY + timedelta(hours=8, minutes=minute), "s-slow")
+    assert stuck(book, home(*log.texts())) == []
+
+
+def test_two_who_said_the_same_are_the_only_ones_that_the_work_of_one_may_be_for(book, home):
+    log, at = Log(), DAY + timedelta(hours=8)
+    log.asks(at, "hung", "where is my report?")
+    log.begins(at + timedelta(seconds=1), "s-hung", "where is my report?")
+    log.asks(at + timedelta(seconds=10), "a", "hi")
+    log.asks(at + timedelta(seconds=11), "b", "hi")
+    log.begins(at + timedelta(seconds=12), "s-one-of-them", "hi")
+    for minute in range(5, 40, 5):
+        log.works(at + timedelta(minutes=minute), "s-one-of-them")
+    assert stuck(book, home(*log.texts())) == [("hung", "08:15")]
+
+
+def test_a_turn_whose_message_an_older_answer_seemed_to_answer_is_not_somebody_elses(book, home):
+    log, at = Log(), DAY + timedelta(hours=8)
+    log.asks(at, "hung", "where is my report?")
+    log.begins(at + timedelta(seconds=1), "s-hung", "where is my report?")
+    log.asks(at + timedelta(minutes=1), "busy", "one")
+    log.begins(at + timedelta(minutes=1, seconds=1), "s-busy", "one")
+    log.asks(at + timedelta(minutes=2), "busy", "two")
+    log.answers(at + timedelta(minutes=2, milliseconds=400), "busy")  # to the first, and it closes both
+    log.begins(at + timedelta(minutes=2, milliseconds=700), "s-busy-again", "two")
+    for minute in range(5, 40, 5):
+        log.works(at + timedelta(minutes=minute), "s-busy-again")
+    assert stuck(book, home(*log.texts())) == [("hung", "08:15")]
+
+
+@pytest.mark.parametrize("ended", ["s-anna", "s-bert"])
+def test_in_a_group_an_answer_is_for_whose_turn_has_ended(book, home, ended: str):
+    log, at = Log(), DAY + timedelta(hours=8)
+    for name in ("anna", "bert"):
+        log.asks(at, "group", f"a question of {name}", user=name)
+        log.begins(at + timedelta(seconds=1), f"s-{name}", f"a question of {name}")
+        at += timedelta(minutes=1)
+    log.ends(at, ended)
+    log.answers(at + timedelta(milliseconds=100), "group")
+    log.asks(at + timedelta(minutes=40), "other", "hi")
+    assert stuck(book, home(*log.texts())) == [("group", "08:16" if ended == "s-anna" else "08:15")]
+
+
+def test_a_log_that_is_cut_short_while_it_is_read_is_blind_and_nobody_is_called_stuck(book, home, monkeypatch):
+    log, at = Log(), DAY + timedelta(hours=8)
+    log.asks(at, "slow", "build it")
+    log.begins(at + timedelta(seconds=1), "s-slow", "build it")
+    for minute in range(5, 60, 5):
+        log.works(at + timedelta(minutes=minute), "s-slow")
+    folder = home(*log.texts())
+    monkeypatch.setattr("os.pread", lambda fd, size, offset, pread=os.pread: pread(fd, size - 1, offset))
+    seen, reading = look(book.rules, saved(folder), None, DAY + timedelta(hours=9))
+    assert "session-stuck" in seen.not_checked and "cut short" in reading.blind["agent.log"]
+    assert not [one for one in seen.findings if one.rule == "session-stuck"]
+
+
+def test_what_nobody_asks_for_is_forgotten_and_what_somebody_asks_for_is_not():
+    memory = Recent()
+    memory.put("asked for", 1)
+    memory.put("never", 2)
+    for number in range(3 * MOST):
+        memory.put(number, number)
+        assert memory.get("asked for") == 1
+    assert memory.get("never") is None and len(memory) + len(memory.before) <= 2 * MOST + 2
+
+
+def test_a_chat_with_a_thousand_sessions_remembers_the_newest():
+    sessions = Sessions()
+    for number in range(1000):
+        sessions.know(f"s{number}", ("telegram/42", "anna"), DAY)
+    assert sessions.owners.get(("telegram/42", "anna")) == "s999"
+    assert sessions.by_key.get("telegram/42")[-1] == "s999" and len(sessions.by_key.get("telegram/42")) < 100
+
+
+def test_signs_come_back_in_the_order_of_time_and_only_those_asked_for():
+    trace = Trace()
+    for second, session in ((1, "a"), (5, "a"), (2, "b"), (3, "a")):
+        trace.note(DAY + timedelta(seconds=second), session)
+    assert trace.between("a", DAY + timedelta(seconds=2), DAY + timedelta(seconds=5)) == [DAY + timedelta(seconds=3)]
+    trace.forget(DAY + timedelta(seconds=3))
+    assert trace.signs == {"a": [DAY + timedelta(seconds=3), DAY + timedelta(seconds=5)]}
