@@ -20,7 +20,7 @@ from watchdog.rulebook import Rulebook, load, shipped_folder
 from watchdog.sources.gate import NEIGHBOURS
 from watchdog.values import Any
 
-FORMAT = 5
+FORMAT = 6
 NAME = "rulebook.cache"
 _CODE = ("detect", "actions", "recipes.py", "rulebook.py", "yamlfile.py", "literals.py", "pattern.py", "model.py", "compiled.py")
 _PLAIN = (str, int, float, bool, bytes, type(None))
@@ -87,7 +87,7 @@ def _write(path: Path, key: bytes, book: Rulebook) -> None:
 
     patterns = {line.pattern.text for lines in lines_by_source(book.rules).values() for line in lines if line.pattern is not None}
     known = [(text, literals.study(text)) for text in sorted(patterns)]
-    studies = {text: (one.words, one.heads, one.degree, one.names) for text, one in known}
+    studies = {text: (one.words, one.heads, one.degree, one.names, one.also) for text, one in known}
     ready: dict[str | bytes, Any] = {text: prepared(as_re(text)) for text, one in known if one.degree is not None}
     ready |= {own.text: prepared(own.text) for own in OWN}
     for lines in lines_by_source(book.rules).values():

@@ -23,15 +23,21 @@ _NAMED = r"\(\?<(?![=!])"
 class Study:
     """What is known of one pattern."""
 
-    __slots__ = ("degree", "heads", "names", "words")
+    __slots__ = ("also", "degree", "heads", "names", "words")
 
     def __init__(
-        self, words: frozenset[str] | None, heads: frozenset[str] | None, degree: int | None, names: frozenset[str] | None = None
+        self,
+        words: frozenset[str] | None,
+        heads: frozenset[str] | None,
+        degree: int | None,
+        names: frozenset[str] | None = None,
+        also: tuple[frozenset[str], ...] = (),
     ):
         self.words = words  # at least one of them is in every text that it matches; None: no such set
         self.heads = heads  # every text that it matches begins with one of them; None: not known
         self.degree = degree  # matching takes at most length to this power; None: nobody knows
         self.names = names  # of its groups; None: only the regex package knows
+        self.also = also  # of each of these sets, too, one is in every text that it matches
 
 
 UNKNOWN = Study(None, None, None)
@@ -87,11 +93,13 @@ def _studied(tree: Any) -> Study:
     names = frozenset(tree.state.groupdict)
     if tree.state.flags & re.IGNORECASE:
         return Study(None, None, degree, names)
-    words, (heads, _) = _best(tree), _heads(tree)
+    choices, (heads, _) = _required(tree), _heads(tree)
+    words = _best(choices)
+    also = tuple(choice for choice in choices if choice is not words and len(choice) > 1)  # alternatives are what most texts lack
     # '…' stands where chat text was cut, so it is in the text that patterns see and not in the log.
     good = words and min(map(len, words)) >= SHORTEST and not any("…" in word or "\ufffd" in word for word in words)
     known = "" not in heads and not any("…" in head or "\ufffd" in head for head in heads)
-    return Study(words if good else None, heads if known else None, degree, names)
+    return Study(words if good else None, heads if known else None, degree, names, also)
 
 
 def _heads(items: Any) -> tuple[frozenset[str], bool]:
@@ -126,8 +134,13 @@ def _parts(kind: str, value: Any) -> list[Any]:
     return [] if added & re.IGNORECASE else [content]
 
 
-def _best(items: Any) -> frozenset[str] | None:
-    """The set with the longest shortest word among all that the sequence requires."""
+def _best(choices: list[frozenset[str]]) -> frozenset[str] | None:
+    """The set with the longest shortest word."""
+    return max(choices, key=lambda words: (min(map(len, words)), -len(words)), default=None)
+
+
+def _required(items: Any) -> list[frozenset[str]]:
+    """Sets of words: of each, at least one is in every text that the sequence matches."""
     choices: list[frozenset[str]] = []
     run = frozenset([""])
     for item in [*items, (None, None)]:
@@ -145,15 +158,15 @@ def _best(items: Any) -> frozenset[str] | None:
                 run = frozenset(first + second for first, second in product(run, heads))
                 if whole:
                     continue
-            branches = [_best(part) for part in parts]
+            branches = [_best(_required(part)) for part in parts]
             if all(branches):
                 inner = frozenset().union(*(branch for branch in branches if branch))
         elif kind in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
             least, _, content = value
-            inner = _best(content) if least else None
+            inner = _best(_required(content)) if least else None
         choices += [words for words in (run, inner) if words and "" not in words]
         run = frozenset([""])
-    return max(choices, key=lambda words: (min(map(len, words)), -len(words)), default=None)
+    return choices
 
 
 def _degree(items: Any, ways: int = 1) -> tuple[int, int] | None:

@@ -53,16 +53,17 @@ class Pattern:
         return regex.compile(self.text, regex.VERSION0)
 
     @cached_property
-    def _quick(self) -> tuple[Any, int, tuple[str, ...] | None]:
-        """(match by re, up to which length of text, the names when every group has one)."""
+    def _quick(self) -> tuple[Any, int, tuple[str, ...] | None, tuple[frozenset[str], ...]]:
+        """(match by re, up to which length of text, the names when every group has one, words without which it cannot match)."""
         length = _SAFE_LENGTH.get(self.study.degree, 0) if self.study.degree is not None else 0
         if not length:
-            return None, -1, None
+            return None, -1, None, ()
         try:
             compiled = _compiled(self.text, as_re(self.text))
         except re.error:
-            return None, -1, None
-        return compiled.match, length, tuple(compiled.groupindex) if len(compiled.groupindex) == compiled.groups else None
+            return None, -1, None, ()
+        named = tuple(compiled.groupindex) if len(compiled.groupindex) == compiled.groups else None
+        return compiled.match, length, named, self.study.also
 
     @cached_property
     def sure(self) -> bool:
@@ -71,8 +72,14 @@ class Pattern:
 
     def match(self, text: str) -> dict[str, str] | None:
         """The named captures when it matches from the start; None when not."""
-        quick, length, names = self._quick
+        quick, length, names, also = self._quick
         if len(text) <= length:
+            for words in also:
+                for word in words:
+                    if word in text:
+                        break
+                else:
+                    return None
             if (found := quick(text)) is None:
                 return None
             if names is not None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from watchdog.detect.common import Captures, keep
 from watchdog.model import Event, Span
 from watchdog.text import ago, spell
 from watchdog.values import replace
+
+
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 class Series:
@@ -21,7 +24,10 @@ class Series:
         self.alive_at: datetime | None = None
         self.recent: deque[Event] = deque(maxlen=at_least)
         self.closed: list[Span] = []
-        self.current: Span | None = None
+        self.current: Span | None = None  # as it began
+        self.last_at = LONG_AGO  # of the present one: its newest time, what it quotes, its evidence
+        self.quotes: dict[str, str] = {}
+        self.evidence: tuple[Event, ...] = ()
         self.times = 0
 
     def add(self, key: str, event: Event, quotes: Captures, enough: bool = False) -> None:
@@ -31,23 +37,26 @@ class Series:
         self.recent.append(event)
         if self.current is not None:
             self.times += 0 if enough else 1
-            self.current = self._grown(self.current, event, quotes)
-            return
-        in_time = [seen for seen in self.recent if event.at - seen.at <= self.within]
-        if enough or len(in_time) >= self.at_least:
+        else:
+            in_time = [seen for seen in self.recent if event.at - seen.at <= self.within]
+            if not enough and len(in_time) < self.at_least:
+                return
             self.times = max(1, len(in_time) - (1 if enough and len(in_time) > 1 else 0))
-            self.current = self._grown(Span(key, in_time[0].at, event.at, event.at, evidence=tuple(in_time[:1])), event, quotes)
+            self.current = Span(key, in_time[0].at, event.at, event.at)
+            self.last_at, self.quotes, self.evidence = event.at, {}, tuple(in_time[:1])
+        if self.evidence[-1] is not event:
+            self.evidence = keep(self.evidence, event)
+        self.last_at = max(self.last_at, event.at)
+        self.quotes.update({name: value for name, value in quotes.items() if value})
 
-    def _grown(self, span: Span, event: Event, quotes: Captures) -> Span:
-        evidence = span.evidence if event in span.evidence else keep(span.evidence, event)
-        known = {**span.quotes, **{name: value for name, value in quotes.items() if value}, "times": str(self.times)}
-        return Span(span.key, span.first_at, span.opened_at, max(span.last_at, event.at), None, known, {}, evidence)
+    def _told(self, span: Span, ended: datetime | None) -> Span:
+        return replace(span, last_at=self.last_at, ended_at=ended, quotes={**self.quotes, "times": str(self.times)}, evidence=self.evidence)
 
     def settle(self, now: datetime) -> None:
         """Close what has lived for long enough, or not come again in a whole window; one more may open it again."""
         if self.current is None:
             return
-        over = self.current.last_at + self.within
+        over = self.last_at + self.within
         if self.settles_after is not None and self.alive_at is not None:
             over = min(over, self.alive_at + self.settles_after)
         if now > over:
@@ -65,12 +74,12 @@ class Series:
 
     def _close(self, at: datetime) -> None:
         if self.current is not None:
-            self.closed.append(replace(self.current, ended_at=max(at, self.current.last_at)))
+            self.closed.append(self._told(self.current, max(at, self.last_at)))
             self.current = None
 
     def spans(self, now: datetime) -> list[Span]:
         self.settle(now)
-        return [*self.closed, *([self.current] if self.current is not None else [])]
+        return [*self.closed, *([self._told(self.current, None)] if self.current is not None else [])]
 
 
 def states(series: Mapping[str, Series], at_least: int, within: timedelta, now: datetime) -> list[str]:
