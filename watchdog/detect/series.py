@@ -11,7 +11,6 @@ from watchdog.model import Event, Span
 from watchdog.text import ago, spell
 from watchdog.values import replace
 
-
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 

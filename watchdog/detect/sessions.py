@@ -42,6 +42,7 @@ class Sessions:
 
     def __init__(self) -> None:
         self.chats = Recent()  # session → the key of its chat, and since when that is known
+        self.settled: dict[str, bool] = {}  # those of which that was told twice lately: they need not be told again
         self.owners = Recent()  # who speaks where → the session that answers
         self.by_key = Recent()  # key of a chat → its sessions, the newest last
 
@@ -51,6 +52,8 @@ class Sessions:
         others = self.by_key.get(key, ())
         full = [self.chats.put(session, (key, at)), self.owners.put(owner, session)]
         full.append(self.by_key.put(key, (*[other for other in others[-OF_A_CHAT:] if other != session], session)))
+        if full[0]:
+            self.settled.clear()  # so that whoever is met again is remembered on
         return any(full)
 
     def keep(self, session: str, owner: Owner) -> None:

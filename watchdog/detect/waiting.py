@@ -25,8 +25,7 @@ INSTANT = timedelta(milliseconds=1)  # logs know no shorter
 MEMORY = 10_000  # sessions remembered
 NEVER = datetime.max.replace(tzinfo=UTC)
 NOBODY = "", NEVER  # works for no chat that we know
-Stranger = tuple[Captures, frozenset[str], datetime]  # what is known of its chat, which chats those may be (none: any), and since when
-STRANGER: Stranger = {}, frozenset(), NEVER
+Stranger = tuple[Captures, frozenset[str], datetime]  # what is known of its chat, which chats those may be (none: any), and when its turn began
 
 
 class Waiting:
@@ -41,7 +40,8 @@ class Waiting:
         self.user, self.said = opened.facts.get("user", ""), opened.facts.get("said", "")
         self.sign = opened.at  # when it was last seen to live
         self.up_to = {"progress": opened.at, "turn_over": opened.at}  # signs of each kind are known up to then
-        self.session, self.linked = "", NEVER  # who works for it, and since when that is known
+        self.session = ""  # who works for it, or worked for whoever asked the last time
+        self.linked = NEVER  # when its own turn told so
         self.over: datetime | None = None  # its turn has ended; the answer is on its way
         self.failed: datetime | None = None  # the newest failure before the shorter patience ran out
         self.failed_late: datetime | None = None  # the first failure after that
@@ -109,12 +109,11 @@ class Watch:
 
     def _catch_up(self, those: Sequence[Waiting], now: datetime, role: str = "progress") -> None:
         """What was done for these until now."""
-        names = set(self.strangers)
+        names = {one.session for one in those if one.session}
         for one in those:
-            names.add(one.session)
             if one.linked > one.up_to[role]:
-                names.update(self.sessions.by_key.get(one.key, ()))
-        names.discard("")
+                names.update(() if one.session else self.sessions.by_key.get(one.key, ()))
+                names.update([name for name, stranger in self.strangers.items() if _may_be_for(stranger, one)])
         first = min(one.up_to[role] for one in those)
         for margin in self.margins[role]:
             margin.read(first, now, names)
@@ -128,11 +127,13 @@ class Watch:
 
     def _works_for(self, session: str, one: Waiting, at: datetime) -> bool:
         """Whether this session worked for it at that time, or may have, when we cannot tell."""
+        if at < one.opened.at or session == one.session or at >= one.linked:
+            return at >= one.opened.at and session == one.session
         key, known = self.sessions.chats.get(session, NOBODY)
         if at >= known:
-            return bool(key == one.key and (one.session == session or at < one.linked) and at >= one.opened.at)
-        common, keys, known = self.strangers.get(session, STRANGER)
-        return at >= known and at >= one.opened.at and (not keys or one.key in keys) and _agree(one, common)
+            return bool(key == one.key and not one.session)
+        stranger = self.strangers.get(session)
+        return stranger is not None and at >= stranger[2] and _may_be_for(stranger, one)
 
     def _known(self, _: Captures, event: Event) -> None:
         owner = key_of(event.facts, self.want.same, self.want.key), event.facts.get("user", "")
@@ -177,7 +178,7 @@ class Watch:
         if self.want.session_by:
             session = self.sessions.owners.get((key, one.user))
             if session is not None:
-                one.session, one.linked = session, event.at
+                one.session = session
                 one.failed = self.failures.get(session)
             self.said.setdefault(one.said, []).append(one)
             self.fresh.append(one)
@@ -197,9 +198,8 @@ class Watch:
 
     def _link(self, captures: Captures, event: Event) -> None:
         """A turn begins: find the message that it answers."""
-        session = captures.get("session", "")
-        known = self.sessions.chats
-        if not session or known.get(session) or known.get(event.session):
+        session, settled = captures.get("session", ""), self.sessions.settled
+        if not session or settled.get(session) or settled.get(event.session):
             return
         common = {name: captures[name] for name in self.want.same if name in captures}
         told = event.facts.get("said")
@@ -210,13 +210,22 @@ class Watch:
             found = [one for one in near if told and one.said == told]
             found = found or [one for one in near if not one.session and one in self.waiting.get(one.key, ())]
         keys = frozenset(one.key for one in found)
+        known = self.sessions.chats.get(session)
         if len(keys) != 1:
-            _remember(self.strangers, session, (common, keys, event.at))
+            if known is None:
+                _remember(self.strangers, session, (common, keys, event.at))
             return
         answered = found[0]
-        self._know(session, (answered.key, answered.user), event.at)
+        if known is not None and known[0] == answered.key:
+            settled[session] = True
+        else:
+            # Short words are said by many, so that the first guess may have been wrong.
+            for one in self.waiting.get(known[0], ()) if known is not None else ():
+                if one.session == session:
+                    one.session, one.linked = "", NEVER
+            self._know(session, (answered.key, answered.user), event.at)
         for one in self.waiting.get(answered.key, ()):
-            if one.user == answered.user:
+            if one.user == answered.user and one.session != session:
                 one.session, one.linked = session, event.at
 
     def _progress(self, one: Waiting, at: datetime) -> None:
@@ -327,6 +336,12 @@ class Watch:
 
 def _turn_over(one: Waiting, at: datetime) -> None:
     one.over = one.over or at
+
+
+def _may_be_for(stranger: Stranger, one: Waiting) -> bool:
+    """A turn is for something that was said before it began."""
+    common, keys, began = stranger
+    return one.opened.at <= began and (not keys or one.key in keys) and _agree(one, common)
 
 
 def _agree(one: Waiting, common: Captures) -> bool:

@@ -64,7 +64,7 @@ class Attention:
             self.keeps.append(None if inside or always & meant else frozenset().union(*(keeps.get(one, ()) for one in meant)))
             asking = set().union(*(who.get(one, ()) for one in meant))
             if len(asking) == 1 and None not in asking:
-                self.settled[number] = asking.pop().sessions.chats
+                self.settled[number] = asking.pop().sessions.settled
 
     def look(self, marks: Sequence[Mark]) -> Sequence[tuple[int, ...] | None]:
         """gate.alone for a block with these words: who sleeps through it wants nothing of it."""
