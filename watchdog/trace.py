@@ -15,13 +15,15 @@ from watchdog.values import Any
 class Trace:
     """The signs of each session in the order of time."""
 
-    __slots__ = ("margin", "signs")
+    __slots__ = ("count", "margin", "signs")
 
     def __init__(self, margin: Any = None) -> None:
         self.signs: dict[str, list[datetime]] = {}
+        self.count = 0  # how many were noted
         self.margin = margin  # where more of them may wait unread; whoever asks for signs lets it read first
 
     def note(self, at: datetime, session: str) -> None:
+        self.count += 1
         times = self.signs.get(session)
         if times is None:
             self.signs[session] = [at]

@@ -17,7 +17,7 @@ from watchdog.trace import Trace
 from watchdog.values import Any
 
 FEW = 50  # names to look for in a place; with more of them, all of it is read
-OFTEN = 3  # times that a place is searched for names; asked for once more, all of it is read
+SIGNS = 100  # to read so many takes somewhat longer than to search a place for names
 
 Block = tuple[str, int, bytes, bytes]  # as Reader.records takes it
 
@@ -44,6 +44,7 @@ class Margin:
         self.reader = _Signs(line, self.trace, LocalClock(zone), self.gate, since, until)
         self.unread: deque[Place] = deque()
         self.followers: list[Callable[[datetime], None]] = []  # who must know that all before a moment will be forgotten
+        self.often = 3  # times that a place is searched for names; asked for once more, all of it is read
         self.lost = lost  # who must know that a place could not be read again
 
     def read(self, first: datetime, before: datetime, names: Set[str]) -> None:
@@ -54,9 +55,11 @@ class Margin:
             if place.newest < first or place.names is None or not (missing := names - place.names):
                 continue
             place.asked += 1
-            if place.asked > OFTEN or len(missing) > FEW:
+            if place.asked > self.often or len(missing) > FEW:
                 place.names = None
+                self.trace.count = 0
                 self.read_place(place, None)
+                self.often = max(2, self.trace.count // SIGNS)
             else:
                 place.names |= missing
                 self.read_place(place, missing)
