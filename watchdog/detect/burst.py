@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from watchdog.detect.common import Captures, key_of, longest, meanwhile, names_of, need_names, read_levels, read_lines
-from watchdog.detect.series import Series, states
+from watchdog.detect.series import Series, states, tidy
 from watchdog.model import Event, Line, Span
 from watchdog.text import harmless
 from watchdog.values import dataclass, replace
 from watchdog.yamlfile import Section
 
 KIND = "burst"
-MEMORY = 10_000  # sessions whose captures are remembered
+MEMORY = 1000  # sessions whose captures are remembered
+MANY = 50
+SLACK = timedelta(minutes=1)  # events may come a little out of order
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,7 @@ class Watch:
     def __init__(self, want: Burst):
         self.want = want
         self.series: dict[str, Series] = {}
+        self.many = MANY  # keys; with so many it is time to tidy up
         self.last: Captures = {}
         self.known: dict[str, Captures] = {}  # session → what its lines captured, for lines that lack it
 
@@ -104,6 +107,9 @@ class Watch:
             self.known[event.session] = captures
         key = key_of(captures, self.want.per, self.want.key)
         if key not in self.series:
+            if len(self.series) >= self.many:
+                tidy(self.series, event.at - SLACK)
+                self.many = 2 * len(self.series) + MANY
             self.series[key] = Series(self.want.at_least, self.want.within, self.want.settles_after)
         self.series[key].add(key, event, captures, enough=once)
 

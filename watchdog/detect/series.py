@@ -51,6 +51,13 @@ class Series:
     def _told(self, span: Span, ended: datetime | None) -> Span:
         return replace(span, last_at=self.last_at, ended_at=ended, quotes={**self.quotes, "times": str(self.times)}, evidence=self.evidence)
 
+    def forgotten(self, now: datetime) -> bool:
+        """Let go of what is too old to count; whether nothing at all is left to tell."""
+        self.settle(now)
+        if self.current is None and self.recent and now - self.recent[-1].at > self.within:
+            self.recent.clear()
+        return self.current is None and not self.recent and not self.closed
+
     def settle(self, now: datetime) -> None:
         """Close what has lived for long enough, or not come again in a whole window; one more may open it again."""
         if self.current is None:
@@ -79,6 +86,12 @@ class Series:
     def spans(self, now: datetime) -> list[Span]:
         self.settle(now)
         return [*self.closed, *([self._told(self.current, None)] if self.current is not None else [])]
+
+
+def tidy(series: dict[str, Series], now: datetime) -> None:
+    """Part from keys that nobody needs to remember: a log of years may have known thousands."""
+    for key in [key for key, one in series.items() if one.forgotten(now)]:
+        del series[key]
 
 
 def states(series: Mapping[str, Series], at_least: int, within: timedelta, now: datetime) -> list[str]:

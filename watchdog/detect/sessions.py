@@ -6,7 +6,7 @@ from datetime import datetime
 
 from watchdog.values import Any
 
-MOST = 5000  # of each kind that are remembered for sure; twice as many at the most
+MOST = 2000  # of each kind that are remembered for sure; twice as many at the most
 OF_A_CHAT = 50  # the newest; a group has a session for each member
 
 Owner = tuple[str, str]  # the key of a chat, and a digest of who speaks there
@@ -51,7 +51,8 @@ class Sessions:
         key = owner[0]
         others = self.by_key.get(key, ())
         full = [self.chats.put(session, (key, at)), self.owners.put(owner, session)]
-        full.append(self.by_key.put(key, (*[other for other in others[-OF_A_CHAT:] if other != session], session)))
+        still = [other for other in others[-OF_A_CHAT:] if other != session and (other in self.chats or other in self.chats.before)]
+        full.append(self.by_key.put(key, (*still, session)))
         if full[0]:
             self.settled.clear()  # so that whoever is met again is remembered on
         return any(full)

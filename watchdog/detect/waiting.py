@@ -90,6 +90,9 @@ class Watch:
             self.let_go_at = event.at + LET_GO_EVERY
             for margin in [*self.margins["progress"], *self.margins["turn_over"]]:
                 margin.let_go(event.at - self.patience)
+            if self.strangers:  # those whose turn began before all that waits now work for nobody that we know
+                oldest = min((queue[0].opened.at for queue in self.waiting.values()), default=event.at)
+                self.strangers = {name: one for name, one in self.strangers.items() if one[2] >= oldest}
         if len(roles) == 1:
             for role, captures in roles.items():
                 self.acts[role](captures, event)
