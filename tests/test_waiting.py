@@ -8,7 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from homes import saved
 
+from watchdog.detect.series import Series, tidy
 from watchdog.detect.sessions import MOST, Recent, Sessions
+from watchdog.model import Event
 from watchdog.pipeline import look, span_of
 from watchdog.trace import Trace
 
@@ -147,3 +149,30 @@ def test_signs_come_back_in_the_order_of_time_and_only_those_asked_for():
     assert trace.between("a", DAY + timedelta(seconds=2), DAY + timedelta(seconds=5)) == [DAY + timedelta(seconds=3)]
     trace.forget(DAY + timedelta(seconds=3))
     assert trace.signs == {"a": [DAY + timedelta(seconds=3), DAY + timedelta(seconds=5)]}
+
+
+def test_the_newest_session_of_a_chat_is_believed_when_it_is_told_twice(book, home):
+    """A message that came while its chat was busy has no inbound line, and its words may be those of somebody else."""
+    log, at = Log(), DAY + timedelta(hours=8)
+    log.asks(at, "other", "ok")
+    log.begins(at + timedelta(seconds=1), "s-busy", "ok")  # of another chat, which was busy: a wrong guess
+    log.answers(at + timedelta(seconds=30), "other")
+    for minute, said in ((2, "what is the plan?"), (4, "and after that?")):
+        log.asks(at + timedelta(minutes=minute), "busy", said)
+        log.begins(at + timedelta(minutes=minute, seconds=1), "s-busy", said)
+        log.answers(at + timedelta(minutes=minute, seconds=30), "busy")
+    log.asks(at + timedelta(minutes=10), "busy", "build it")
+    log.begins(at + timedelta(minutes=10, seconds=1), "s-busy", "build it")
+    for minute in range(15, 60, 5):
+        log.works(at + timedelta(minutes=minute), "s-busy")
+    assert stuck(book, home(*log.texts())) == []
+
+
+def test_a_series_parts_from_keys_that_are_long_over_and_keeps_what_it_found():
+    found: dict[str, Series] = {key: Series(2, timedelta(minutes=15), None) for key in ("once", "often", "now")}
+    for key, minutes in (("once", (0,)), ("often", (0, 1)), ("now", (119,))):
+        for minute in minutes:
+            found[key].add(key, Event(DAY + timedelta(minutes=minute), "agent.log", "it failed"), {})
+    tidy(found, DAY + timedelta(hours=2))
+    assert sorted(found) == ["now", "often"]
+    assert [span.key for span in found["often"].spans(DAY + timedelta(hours=2))] == ["often"]

@@ -13,7 +13,7 @@ import pytest
 from watchdog.model import Line
 from watchdog.pattern import Pattern
 from watchdog.sources.gate import Gate
-from watchdog.sources.logfile import LogFile
+from watchdog.sources.logfile import LogFile, placed
 
 LATER = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -238,3 +238,9 @@ def test_a_pipe_in_place_of_a_log_is_an_error_and_holds_nobody(tmp_path):
     os.mkfifo(tmp_path / "gateway.log")
     with pytest.raises(OSError, match="not a regular file"):
         read(tmp_path / "gateway.log")
+
+
+def test_places_are_told_by_line_in_any_order_and_left_out_where_nobody_can_count(log):
+    log.write_text("one\ntwo\nthree\n")
+    places = ["gateway.log@8", "gateway.log@0", "gateway.log@4", "gone.log@5", "gateway.log:7"]
+    assert placed(log.parent, places) == {"gateway.log@0": "gateway.log:1", "gateway.log@4": "gateway.log:2", "gateway.log@8": "gateway.log:3"}
