@@ -97,3 +97,10 @@ def test_mistakes_in_the_rules_are_told_every_time(places):
         with pytest.raises(ConfigError):
             load_cached(config, state, write=True)
     assert not list(state.iterdir())
+
+
+def test_every_shipped_pattern_is_read_by_the_regex_package_as_by_re():
+    for lines in lines_by_source(load().rules).values():
+        for one in {line.pattern for line in lines if line.pattern is not None}:
+            assert one.names == frozenset(one.compiled.groupindex), one
+            assert (one.match("") is None) == (one.compiled.match("") is None), one

@@ -65,6 +65,11 @@ class Pattern:
         named = tuple(compiled.groupindex) if len(compiled.groupindex) == compiled.groups else None
         return compiled.match, length, named, self.study.also
 
+    @property
+    def plain(self) -> bool:
+        """Whether re could read it, and nothing is in it that the regex package would read otherwise."""
+        return self.study.degree is not None
+
     @cached_property
     def sure(self) -> bool:
         """Whether it ends in time on any record that a log can hold."""

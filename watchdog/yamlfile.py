@@ -127,10 +127,12 @@ class Section:
 
     def compile(self, node: Any) -> Pattern:
         """A pattern from a scalar node, with its mistakes told at its line."""
-        import regex
-
         where = f"{self.path}:{node.start_mark.line + 1}"
         pattern = Pattern(node.value, where)
+        if pattern.plain and (pattern.words or pattern.names):
+            return pattern  # as most are; the regex package takes longer to load than all rules together
+        import regex
+
         try:
             if pattern.compiled.match("") is not None and not pattern.names:
                 self.wrong(f"pattern '{harmless(node.value, 60)}' matches everything; say what the line starts with", node)
