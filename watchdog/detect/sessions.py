@@ -1,15 +1,49 @@
-"""Which session works for whom, as far as the logs have told."""
+"""Who waits, and which session works for whom, as far as the logs have told."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 
+from watchdog.detect.common import Captures
+from watchdog.model import Event
 from watchdog.values import Any
 
 MOST = 2000  # of each kind that are remembered for sure; twice as many at the most
 OF_A_CHAT = 50  # the newest; a group has a session for each member
 
+NEVER = datetime.max.replace(tzinfo=UTC)
 Owner = tuple[str, str]  # the key of a chat, and a digest of who speaks there
+Stranger = tuple[Captures, frozenset[str], datetime]  # what is known of its chat, which chats those may be (none: any), and when its turn began
+
+
+class Waiting:
+    """One thing that has begun and is not answered."""
+
+    __slots__ = (
+        "captures", "evidence", "failed", "failed_late", "key", "linked", "opened", "over", "said", "session", "sign", "up_to", "user",
+    )  # fmt: skip
+
+    def __init__(self, key: str, opened: Event, captures: Captures):
+        self.key, self.opened, self.captures = key, opened, captures
+        self.user, self.said = opened.facts.get("user", ""), opened.facts.get("said", "")
+        self.sign = opened.at  # when it was last seen to live
+        self.up_to = {"progress": opened.at, "turn_over": opened.at}  # signs of each kind are known up to then
+        self.session = ""  # who works for it, or worked for whoever asked the last time
+        self.linked = NEVER  # when its own turn told so
+        self.over: datetime | None = None  # its turn has ended; the answer is on its way
+        self.failed: datetime | None = None  # the newest failure before the shorter patience ran out
+        self.failed_late: datetime | None = None  # the first failure after that
+        self.evidence = [opened]
+
+
+def may_be_for(stranger: Stranger, one: Waiting) -> bool:
+    """A turn is for something that was said before it began."""
+    common, keys, began = stranger
+    return one.opened.at <= began and (not keys or one.key in keys) and agree(one, common)
+
+
+def agree(one: Waiting, common: Captures) -> bool:
+    return all(one.captures.get(name) == value for name, value in common.items())
 
 
 class Recent(dict[Any, Any]):

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from watchdog.detect.common import Captures, key_of
-from watchdog.detect.sessions import Owner, Recent, Sessions
+from watchdog.detect.sessions import NEVER, Owner, Recent, Sessions, Stranger, Waiting, agree, may_be_for
 from watchdog.model import Event, Span
 from watchdog.text import ago, spell
 from watchdog.trace import Trace
@@ -23,29 +23,11 @@ RESUMED_WITHIN = timedelta(minutes=10)  # after a restart; what is woken later i
 LET_GO_EVERY = timedelta(minutes=1)
 INSTANT = timedelta(milliseconds=1)  # logs know no shorter
 MEMORY = 10_000  # sessions remembered
-NEVER = datetime.max.replace(tzinfo=UTC)
 NOBODY = "", NEVER  # works for no chat that we know
-Stranger = tuple[Captures, frozenset[str], datetime]  # what is known of its chat, which chats those may be (none: any), and when its turn began
 
 
-class Waiting:
-    """One thing that has begun and is not answered."""
-
-    __slots__ = (
-        "captures", "evidence", "failed", "failed_late", "key", "linked", "opened", "over", "said", "session", "sign", "up_to", "user",
-    )  # fmt: skip
-
-    def __init__(self, key: str, opened: Event, captures: Captures):
-        self.key, self.opened, self.captures = key, opened, captures
-        self.user, self.said = opened.facts.get("user", ""), opened.facts.get("said", "")
-        self.sign = opened.at  # when it was last seen to live
-        self.up_to = {"progress": opened.at, "turn_over": opened.at}  # signs of each kind are known up to then
-        self.session = ""  # who works for it, or worked for whoever asked the last time
-        self.linked = NEVER  # when its own turn told so
-        self.over: datetime | None = None  # its turn has ended; the answer is on its way
-        self.failed: datetime | None = None  # the newest failure before the shorter patience ran out
-        self.failed_late: datetime | None = None  # the first failure after that
-        self.evidence = [opened]
+def _turn_over(one: Waiting, at: datetime) -> None:
+    one.over = one.over or at
 
 
 class Watch:
@@ -116,7 +98,7 @@ class Watch:
         for one in those:
             if one.linked > one.up_to[role]:
                 names.update(() if one.session else self.sessions.by_key.get(one.key, ()))
-                names.update([name for name, stranger in self.strangers.items() if _may_be_for(stranger, one)])
+                names.update([name for name, stranger in self.strangers.items() if may_be_for(stranger, one)])
         first = min(one.up_to[role] for one in those)
         for margin in self.margins[role]:
             margin.read(first, now, names)
@@ -136,7 +118,7 @@ class Watch:
         if at >= known:
             return bool(key == one.key and not one.session)
         stranger = self.strangers.get(session)
-        return stranger is not None and at >= stranger[2] and _may_be_for(stranger, one)
+        return stranger is not None and at >= stranger[2] and may_be_for(stranger, one)
 
     def _known(self, _: Captures, event: Event) -> None:
         owner = key_of(event.facts, self.want.same, self.want.key), event.facts.get("user", "")
@@ -206,9 +188,9 @@ class Watch:
             return
         common = {name: captures[name] for name in self.want.same if name in captures}
         told = event.facts.get("said")
-        found = [one for one in self.said.get(told, ()) if _agree(one, common)] if told else []
+        found = [one for one in self.said.get(told, ()) if agree(one, common)] if told else []
         if not found:
-            near = [one for one in self.fresh if event.at - one.opened.at <= LINK_WITHIN and _agree(one, common)]
+            near = [one for one in self.fresh if event.at - one.opened.at <= LINK_WITHIN and agree(one, common)]
             # An answer to something older may have come in between and counted for this one, too.
             found = [one for one in near if told and one.said == told]
             found = found or [one for one in near if not one.session and one in self.waiting.get(one.key, ())]
@@ -335,20 +317,6 @@ class Watch:
             limit = spell(self._opens_at(one) - one.sign)
             found.append(f"{key or 'all'}: waiting for {spell(now - one.opened.at)} (limit {limit}{worked}{failed})")
         return found or ["nothing is waiting"]
-
-
-def _turn_over(one: Waiting, at: datetime) -> None:
-    one.over = one.over or at
-
-
-def _may_be_for(stranger: Stranger, one: Waiting) -> bool:
-    """A turn is for something that was said before it began."""
-    common, keys, began = stranger
-    return one.opened.at <= began and (not keys or one.key in keys) and _agree(one, common)
-
-
-def _agree(one: Waiting, common: Captures) -> bool:
-    return all(one.captures.get(name) == value for name, value in common.items())
 
 
 def _remember(memory: dict[Any, Any], key: object, value: object) -> None:
