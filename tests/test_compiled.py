@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from watchdog import compiled, literals, pattern
+from watchdog.cli import main
 from watchdog.compiled import NAME, load_cached
 from watchdog.errors import ConfigError
 from watchdog.evaluate import lines_by_source
@@ -88,6 +90,41 @@ def test_nothing_is_written_unless_allowed_and_no_room_is_no_error(places):
     load_cached(config, state, write=False)
     assert not list(state.iterdir())
     assert load_cached(config, state / "missing", write=True).rule("mine") is not None
+
+
+def test_the_shipped_rules_alone_are_kept_with_the_program_whatever_the_configuration(tmp_path, monkeypatch):
+    kept = tmp_path / "program"
+    monkeypatch.setattr(compiled, "_with_the_program", lambda: kept)
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    loads = count_loads(monkeypatch)
+    load_cached(tmp_path / "one", tmp_path / "state", write=False, remember=True)
+    assert load_cached(tmp_path / "other", tmp_path / "state", write=False).rules == load().rules
+    assert len(loads) == 1 and not (tmp_path / "state").exists()
+    kept.write_bytes(b"")  # damaged, and we may not write there
+    (tmp_path / "state").mkdir(mode=0o700)
+    for _ in range(2):
+        load_cached(tmp_path / "one", tmp_path / "state", write=True)
+    assert len(loads) == 2 and kept.read_bytes() == b"" and (tmp_path / "state" / NAME).exists()
+
+
+def test_rules_of_ones_own_are_never_kept_with_the_program(places, tmp_path, monkeypatch):
+    config, state = places
+    monkeypatch.setattr(compiled, "_with_the_program", lambda: tmp_path / "program")
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    assert load_cached(config, state, write=False, remember=True).rule("mine") is not None
+    assert not (tmp_path / "program").exists()
+    load_cached(tmp_path / "none", state, write=False, remember=True)
+    assert load_cached(config, state, write=False).rule("mine") is not None
+
+
+@pytest.mark.parametrize(("words", "written"), [(["check", "--dry-run"], False), (["check"], True), (["explain", "session-stuck"], True)])
+def test_a_dry_run_keeps_nothing_with_the_program(tmp_path, monkeypatch, words, written):
+    kept = tmp_path / "program"
+    monkeypatch.setattr(compiled, "_with_the_program", lambda: kept)
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    (tmp_path / "home" / "logs").mkdir(parents=True)
+    main([*words, "--home", str(tmp_path / "home"), "--state", str(tmp_path / "state"), "--config", str(tmp_path)])
+    assert kept.exists() == written
 
 
 def test_mistakes_in_the_rules_are_told_every_time(places):

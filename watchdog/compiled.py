@@ -1,6 +1,7 @@
-"""The rulebook as it was read last time, kept beside the store: a quiet check reads neither YAML nor patterns anew.
+"""The rulebook as it was read last time, so that the next command reads neither YAML nor patterns anew.
 
-It counts only for exactly these rule files, this program and this Python (sealed.py); otherwise it is made again.
+The shipped rules alone are kept where Python keeps what it made of our modules; with rules of the user's own, they are
+kept beside the store. Either counts only for exactly these rule files, this program and this Python (sealed.py); otherwise it is made again.
 """
 
 from __future__ import annotations
@@ -20,31 +21,48 @@ from watchdog.rulebook import Rulebook, load, shipped_folder
 from watchdog.sources.gate import NEIGHBOURS
 from watchdog.values import Any
 
-FORMAT = 6
+FORMAT = 7
 NAME = "rulebook.cache"
+KINDS_OF_FILES = ("detect", "recipes")
 _CODE = ("detect", "actions", "recipes.py", "rulebook.py", "yamlfile.py", "literals.py", "pattern.py", "model.py", "compiled.py")
 _PLAIN = (str, int, float, bool, bytes, type(None))
 
 
-def load_cached(config: Path, state: Path, write: bool) -> Rulebook:
-    """The rulebook of this configuration; ConfigError as load() has it."""
-    key = _key(config)
-    try:
-        return _read(state / NAME, key)
-    except (OSError, ValueError, TypeError, EOFError, KeyError, AttributeError, ImportError, RecursionError):
-        pass  # none, damaged or of another time: made again
+def load_cached(config: Path, state: Path, write: bool, remember: bool = False) -> Rulebook:
+    """The rulebook of this configuration; ConfigError as load() has it.
+
+    It is kept beside the store if we may write there, with the program if we may remember.
+    """
+    own = str(config) if any(os.path.lexists(config / kind) for kind in KINDS_OF_FILES) else ""
+    key = _key(own)
+    places = [(state / NAME, write)]
+    if not own:
+        places.insert(0, (_with_the_program(), remember and not sys.dont_write_bytecode and not sys.pycache_prefix))
+    for path, _ in places:
+        try:
+            return _read(path, key)
+        except (OSError, ValueError, TypeError, EOFError, KeyError, AttributeError, ImportError, RecursionError):
+            pass  # none, damaged or of another time: made again
     book = load(config)
-    if write:
-        with suppress(OSError, ValueError, TypeError):  # no room for it: the next check reads the rules again
-            _write(state / NAME, key, book)
+    for path, may in places:
+        if may:
+            with suppress(OSError, ValueError, TypeError):  # no room for it: the next command reads the rules again
+                _write(path, key, book)
+                break
     return book
 
 
-def _key(config: Path) -> bytes:
+def _with_the_program() -> Path:
+    return Path(os.path.dirname(__file__)) / "__pycache__" / f"rulebook.{sys.implementation.cache_tag}"
+
+
+def _key(own: str) -> bytes:
     """A digest of everything that the rulebook depends on."""
     from _blake2 import blake2b  # as hashlib's, which would load all of OpenSSL
 
-    digest = blake2b(repr((FORMAT, __version__, sys.version, os.getcwd(), str(config))).encode(), digest_size=32)
+    # How a rule of the user's own is called depends on where we are.
+    seen_from = (os.getcwd(), own) if own else ()
+    digest = blake2b(repr((FORMAT, __version__, sys.version, seen_from)).encode(), digest_size=32)
     here = os.path.dirname(__file__)
     for part in _CODE:
         path = os.path.join(here, part)
@@ -52,8 +70,8 @@ def _key(config: Path) -> bytes:
             if part.endswith(".py") or name.endswith(".py"):
                 status = os.stat(os.path.join(path, name) if name else path)
                 digest.update(f"{part}/{name} {status.st_size} {status.st_mtime_ns}\n".encode())
-    for folder in (str(shipped_folder()), str(config)):
-        for kind in ("detect", "recipes"):
+    for folder in filter(None, (str(shipped_folder()), own)):
+        for kind in KINDS_OF_FILES:
             path = os.path.join(folder, kind)
             try:
                 names = sorted(os.listdir(path))

@@ -13,7 +13,7 @@ from watchdog.values import Any
 SHORTEST = 4  # a shorter word is in nearly every line
 MANY = 64  # alternatives; more of them would cost more than they save
 LONG = 16  # a repeat that may go on for longer than this counts as endless
-WAYS = 256  # through alternatives and things that may be left out
+WAYS = 256  # through a pattern; more are no bound
 _SIMPLE = ("LITERAL", "NOT_LITERAL", "IN", "ANY", "CATEGORY")  # one character each
 # Syntax that the regex package has and re reads as something else: fuzzy matches, nested sets.
 _FOREIGN = r"(?<!\\)\{(?!\d+,?\d*\}|,\d+\})|\[\[|\[[^\]]*(?:--|&&|\|\||~~)"
@@ -88,8 +88,8 @@ def literals(pattern: str) -> frozenset[str] | None:
 
 
 def _studied(tree: Any) -> Study:
-    bound = _degree(tree)
-    degree = bound[0] if bound else None
+    cost = _cost(tree)
+    degree = cost.degree if cost else None
     names = frozenset(tree.state.groupdict)
     if tree.state.flags & re.IGNORECASE:
         return Study(None, None, degree, names)
@@ -169,20 +169,44 @@ def _required(items: Any) -> list[frozenset[str]]:
     return choices
 
 
-def _degree(items: Any, ways: int = 1) -> tuple[int, int] | None:
-    """(how many endless repeats stand beside one another, how many ways lead through the rest); None when that is no bound."""
-    endless = 0
-    for name, value in items:
+class _Cost:
+    """What matching a part can cost, as powers of the length of the text."""
+
+    __slots__ = ("dearest", "last", "open", "ways")
+
+    def __init__(self) -> None:
+        self.open = 0  # endless repeats whose end can be tried everywhere: each multiplies all that follows
+        self.dearest = 0  # the dearest stretch so far
+        self.last = 0  # 1: it ends with an endless repeat; whoever comes there has matched, so that it is read once
+        self.ways = 1  # through alternatives and things that may be left out
+
+    @property
+    def degree(self) -> int:
+        return max(self.open, self.dearest, self.last)
+
+
+_END = ("END", None)  # of the whole pattern: nothing follows that could fail
+
+
+def _cost(items: Any, follow: Any = _END) -> _Cost | None:
+    """What this sequence costs when that follows it; None when there is no bound."""
+    cost = _Cost()
+    for at, (name, value) in enumerate(items):
         kind = str(name)
+        after = items[at + 1] if at + 1 < len(items) else follow
         if kind in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
             _, most, content = value
             if int(most) > 1:
                 if len(content) != 1 or str(content[0][0]) not in _SIMPLE:
                     return None  # a repeat of what can be read in several ways is how patterns hang
-                if int(most) > LONG:
-                    endless += 1
+                if int(most) <= LONG:
+                    cost.ways *= int(most)
+                elif after is _END:
+                    cost.last = 1
+                elif _ends_by_itself(content[0], after):
+                    cost.dearest = max(cost.dearest, cost.open + 1)
                 else:
-                    ways *= int(most)
+                    cost.open += 1
                 continue
             inner, more = [content], 1  # it may be left out
         elif kind in ("SUBPATTERN", "ASSERT", "ASSERT_NOT"):
@@ -195,10 +219,39 @@ def _degree(items: Any, ways: int = 1) -> tuple[int, int] | None:
             continue
         else:
             return None  # it refers back, or is something new
-        known = [_degree(part) for part in inner]
-        if None in known:
-            return None
+        looks_ahead = kind in ("ASSERT", "ASSERT_NOT")
+        known = [_cost(part, _END if looks_ahead else after) for part in inner]
         sure = [one for one in known if one is not None]
-        endless += max((one for one, _ in sure), default=0)
-        ways *= sum(one for _, one in sure) + more
-    return (endless, ways) if ways <= WAYS else None
+        if len(sure) < len(known):
+            return None
+        cost.dearest = max([cost.dearest, *(cost.open + (one.degree if looks_ahead else one.dearest) for one in sure)])
+        if not looks_ahead:  # which says yes or no and is never asked for another way
+            cost.open += max((one.open for one in sure), default=0)
+            cost.last = max([cost.last, *(one.last for one in sure)])
+        cost.ways *= sum(one.ways for one in sure) + more
+    return cost if cost.ways <= WAYS else None
+
+
+def _ends_by_itself(repeated: Any, after: Any) -> bool:
+    """Whether the next character is a certain one that is never among the repeated: cut shorter, it could not go on."""
+    name, value = after
+    while str(name) == "SUBPATTERN" and len(value[-1]):
+        name, value = value[-1][0]
+    # Letters may stand for others where case does not matter.
+    return str(name) == "LITERAL" and value < 128 and not chr(value).isalpha() and not _takes(repeated, chr(value))
+
+
+def _takes(one: Any, letter: str) -> bool:
+    """Whether this single-character part may take that letter; yes when in doubt."""
+    kind, value = str(one[0]), one[1]
+    if kind in ("LITERAL", "NOT_LITERAL"):
+        return (chr(value) == letter) == (kind == "LITERAL")
+    if kind == "RANGE":
+        return value[0] <= ord(letter) <= value[1]
+    if kind == "CATEGORY":
+        test = {"DIGIT": str.isdecimal, "SPACE": str.isspace, "WORD": lambda one: one.isalnum() or one == "_"}.get(str(value).rpartition("_")[2])
+        return test is None or bool(test(letter)) != ("_NOT_" in str(value))
+    if kind == "IN":
+        turned = bool(value) and str(value[0][0]) == "NEGATE"
+        return any(_takes(part, letter) for part in value[turned:]) != turned
+    return True

@@ -114,8 +114,9 @@ class Context:
     def book(self) -> Rulebook:
         from watchdog.compiled import load_cached
 
-        # Only a check that may write at all keeps what it read; every command may use what is there.
-        return load_cached(self.config, self.state, write=getattr(self.args, "dry_run", True) is False)
+        # Only a check writes beside the store. With the program, as Python does with it, any command but a dry run.
+        dry = getattr(self.args, "dry_run", None)
+        return load_cached(self.config, self.state, write=dry is False, remember=not dry)
 
     def sources(self, stated: str = "") -> Sources:
         from watchdog.reading import Sources

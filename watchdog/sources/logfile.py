@@ -92,8 +92,8 @@ class Segment:
         self.file.seek(0 if self.packed else max(0, self.size - FAR))
         last = None
         while block := self.read(FAR):
-            last = list(HEADER.finditer(block))[-1:] or last
-        return clock.read(last[0]["stamp"]) if last else None
+            last = HEADER.match(block, last_record(block)) or HEADER.search(block) or last
+        return clock.read(last["stamp"]) if last else None
 
     def start_of(self, stamp: bytes) -> int:
         """Where the records at or after this local time begin, found by bisecting."""
