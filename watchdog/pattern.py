@@ -14,7 +14,6 @@ LIMIT_SECONDS = 0.5  # a sane pattern needs microseconds
 # How long a text may be that a pattern with so many endless repeats is matched against without watching the clock:
 # within these lengths it takes at most some millions of steps.
 _SAFE_LENGTH = {0: 1_000_000, 1: 100_000, 2: 2500, 3: 400}
-_NOTHING: dict[str, str] = {}
 READY: dict[str | bytes, bytes] = {}  # pattern → what re made of it in an earlier run, packed (compiled.py)
 OWN: list[Own] = []
 
@@ -53,17 +52,16 @@ class Pattern:
         return regex.compile(self.text, regex.VERSION0)
 
     @cached_property
-    def _quick(self) -> tuple[Any, int, tuple[str, ...] | None, tuple[frozenset[str], ...]]:
-        """(match by re, up to which length of text, the names when every group has one, words without which it cannot match)."""
+    def _quick(self) -> tuple[Any, int, tuple[frozenset[str], ...]]:
+        """(match by re, up to which length of text, words without which it cannot match)."""
         length = _SAFE_LENGTH.get(self.study.degree, 0) if self.study.degree is not None else 0
         if not length:
-            return None, -1, None, ()
+            return None, -1, ()
         try:
             compiled = _compiled(self.text, as_re(self.text))
         except re.error:
-            return None, -1, None, ()
-        named = tuple(compiled.groupindex) if len(compiled.groupindex) == compiled.groups else None
-        return compiled.match, length, named, self.study.also
+            return None, -1, ()
+        return compiled.match, length, self.study.also
 
     @property
     def plain(self) -> bool:
@@ -77,7 +75,7 @@ class Pattern:
 
     def match(self, text: str) -> dict[str, str] | None:
         """The named captures when it matches from the start; None when not."""
-        quick, length, names, also = self._quick
+        quick, length, also = self._quick
         if len(text) <= length:
             for words in also:
                 for word in words:
@@ -85,11 +83,8 @@ class Pattern:
                         break
                 else:
                     return None
-            if (found := quick(text)) is None:
-                return None
-            if names is not None:
-                return dict(zip(names, found.groups(""), strict=True)) if names else _NOTHING
-            return found.groupdict("")
+            found = quick(text)
+            return found.groupdict("") if found is not None else None
         try:
             found = self.compiled.match(text, timeout=LIMIT_SECONDS)
         except TimeoutError:

@@ -15,7 +15,7 @@ LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 Captures = Mapping[str, str]
 
 MEMORY = 2000  # keys remembered
-_KEYS: dict[tuple[str, ...], str] = {}
+_KEYS: dict[tuple[str | None, ...], str] = {}
 KEEP_LAST = 3  # evidence kept of a long series: the first and these many of the newest
 
 
@@ -76,12 +76,12 @@ def need_names(section: Section, key: str, wanted: Iterable[str], lines: Iterabl
 
 
 def key_of(captures: Captures, same: Iterable[str], nothing: str = "") -> str:
-    values = tuple([captures.get(name, "") for name in same])
+    values = tuple(map(captures.get, same))
     key = _KEYS.get(values)  # the same chats come again and again
     if key is None:
         if len(_KEYS) > MEMORY:
             _KEYS.clear()
-        key = _KEYS[values] = "/".join([harmless(value, 120) for value in values])
+        key = _KEYS[values] = "/".join([harmless(value or "", 120) for value in values])
     return key or nothing
 
 

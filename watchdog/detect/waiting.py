@@ -132,7 +132,11 @@ class Watch:
 
     def _closed(self, captures: Captures, event: Event) -> None:
         for key in self._answered(captures):
-            self._close_turn(key, event.at)
+            queue = self.waiting[key]
+            if len(queue) > 1:
+                self._close_turn(key, event.at)
+            else:
+                self._close(key, queue, event.at)
 
     def _dropped(self, captures: Captures, event: Event) -> None:
         for key in self._answered(captures):
@@ -255,10 +259,7 @@ class Watch:
         return Span(one.key, one.opened.at, opens, max(one.sign, one.evidence[-1].at), ended, quotes, {}, tuple(one.evidence))
 
     def _close_turn(self, key: str, at: datetime) -> None:
-        """An answer came. In a group each member has a turn of their own, and the answer does not say whose it was."""
-        if len(self.waiting[key]) == 1:
-            self._close(key, self.waiting[key], at)
-            return
+        """An answer came where several wait. In a group each member has a turn of their own, and the answer does not say whose it was."""
         turns: dict[str, list[Waiting]] = {}
         for one in self.waiting[key]:
             turns.setdefault(one.session or one.user, []).append(one)

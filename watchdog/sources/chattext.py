@@ -28,6 +28,7 @@ HONEST = own(
     rb"(inbound message: platform=[\w-]+ user=[^=\n]* chat=[!-<>-~]+) msg='([^'\\\n]*)'"
     rb"(?: reply_to_id=[!-<>-~]+ reply_to_text='[^'\\\n]*')?\r?\n"
 )
+_TAILS = (b"\n", b" reply_to_id=None reply_to_text=''\n")  # of most inbound records
 MEMORY = 2000  # chats remembered
 _MARKED = ("inbound message: ", "conversation turn: ")
 
@@ -89,19 +90,25 @@ class Inbounds:
 
     def cut(self, block: bytes, start: int, stop: int) -> tuple[str, dict[str, str]] | None:
         """As cut() does it, of the record in these bytes; None when that must look closer."""
-        found = HONEST.match(block, start)
-        if found is None or found.end() != stop:
-            return None
-        who, words = found.groups()
-        if not words:
-            return None
-        known = self.known.get(who)
-        if known is None:
-            text, facts, why = cut(f"{str(who, 'utf-8', 'replace')} msg='…'")
-            if why:
+        who = block.find(b" msg='", start, stop)
+        begins, ends = who + 6, block.find(b"'", who + 6, stop)
+        known = self.known.get(block[start:who]) if who >= 0 else None
+        if known is None or block[ends + 1 : stop] not in _TAILS or block.find(b"\\", begins, ends) >= 0:
+            found = HONEST.match(block, start)
+            if found is None or found.end() != stop:
                 return None
-            if len(self.known) > MEMORY:
-                self.known.clear()
-            known = self.known[who] = text, facts["user"]
+            begins, ends = found.span(2)
+            known = self._meet(found[1])
+        if known is None or begins == ends:
+            return None
         text, user = known
-        return text, {"said": _digest(str(words, "utf-8", "replace")), "user": user}
+        return text, {"said": _digest(str(block[begins:ends], "utf-8", "replace")), "user": user}
+
+    def _meet(self, who: bytes) -> tuple[str, str] | None:
+        text, facts, why = cut(f"{str(who, 'utf-8', 'replace')} msg='…'")
+        if why:
+            return None
+        if len(self.known) > MEMORY:
+            self.known.clear()
+        known = self.known[who] = text, facts["user"]
+        return known

@@ -36,29 +36,45 @@ class LocalClock:
     def __init__(self, zone: tzinfo | None = None):
         self.zone = zone
         self._hours: dict[bytes, datetime | None] = {}  # in UTC; None: somebody touches the clocks then, so ask minute by minute
-        self.last = _LONG_AGO  # the newest second so far
-        self._second, self._begins = b"", _LONG_AGO  # records of the same second come together
+        self.last = _LONG_AGO  # the newest time so far
+        self._minute, self._begins = b"", _LONG_AGO  # records of the same minute come together
 
     def read(self, stamp: bytes) -> datetime | None:
         """The time at the start of a line, None when there is none."""
         try:
-            thousandths = _THOUSANDTHS[stamp[20:23]]
-            if stamp[:20] == self._second:
-                return self._begins + thousandths
-            hour = self._hours[stamp[:14]]
-            at = self._begun(stamp) if hour is None else hour + _MINUTES[stamp[14:17]] + _SECONDS[stamp[17:20]]
+            if stamp[:17] != self._minute:
+                hour = self._hours.get(stamp[:14])
+                if hour is not None:
+                    self._minute, self._begins = stamp[:17], hour + _MINUTES[stamp[14:17]]
+                elif not self._begin(stamp):
+                    return None
+            at = self._begins + _SECONDS[stamp[17:20]] + _THOUSANDTHS[stamp[20:23]]
         except KeyError:
-            return self.read(stamp) if self._learn(stamp[:14]) else None
-        if at is None:
             return None
         if at > self.last or self.last - at > _SET_BACK:  # a clock set back: follow it
             self.last = at
-        self._second, self._begins = stamp[:20], at
-        return at + thousandths
+        return at
+
+    def _begin(self, stamp: bytes) -> bool:
+        """Go to the minute of this time, in an hour that is new or not like others; False when it is none."""
+        hour = stamp[:14]
+        if hour not in self._hours and not self._learn(hour):
+            return False
+        if (begins := self._hours[hour]) is not None:
+            self._minute, self._begins = stamp[:17], begins + _MINUTES[stamp[14:17]]
+            return True
+        known = self._moments(stamp[:16])
+        if known is None or stamp[16:17] != b":":
+            return False
+        early, late = known
+        # In the hour that comes twice, a time before what was already written is its second coming.
+        again = late != early and early + _SECONDS[stamp[17:20]] < self.last - SLACK
+        self._minute, self._begins = b"", late if again else early  # to be asked for every record
+        return True
 
     def _learn(self, hour: bytes) -> bool:
-        """Look at an hour that is new; False when it is not."""
-        if hour in self._hours or len(hour) != 14 or hour[13:] != b":":
+        """Look at an hour that is new; False when it is none."""
+        if len(hour) != 14 or hour[13:] != b":":
             return False
         if len(self._hours) > MEMORY:
             self._hours.clear()
@@ -67,15 +83,6 @@ class LocalClock:
         steady = first is not None and last is not None and {*first} == {moment - _LAST for moment in last} and len({*first}) == 1
         self._hours[hour] = first[0] if first is not None and steady else None
         return True
-
-    def _begun(self, stamp: bytes) -> datetime | None:
-        """The second in an hour that is not like others."""
-        known = self._moments(stamp[:16])
-        if known is None:
-            return None
-        early, late = (moment + _SECONDS[stamp[17:20]] for moment in known)
-        # In the hour that comes twice, a time before what was already written is its second coming.
-        return late if late != early and early < self.last - SLACK else early
 
     def _moments(self, minute: bytes) -> tuple[datetime, datetime] | None:
         try:
