@@ -427,6 +427,15 @@ def test_a_home_of_pipes_and_dead_links_holds_no_command(tmp_path, monkeypatch, 
     assert "Traceback" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["settings.yaml", "detect/mine.yaml", "recipes/mine.yaml"])
+def test_a_configuration_file_that_is_a_pipe_is_a_mistake_with_a_name(tmp_path, capsys, name):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    os.mkfifo(tmp_path / name, 0o600)
+    (tmp_path / "home" / "logs").mkdir(parents=True)
+    assert main(["check", "--dry-run", "--home", str(tmp_path / "home"), "--config", str(tmp_path), "--state", str(tmp_path / "state")]) == 2
+    assert f"{name}: cannot be read: is not a regular file" in capsys.readouterr().err
+
+
 def test_a_config_that_is_a_pipe_holds_nobody(tmp_path):
     os.mkfifo(tmp_path / "config.yaml")
     assert drain_of(tmp_path, ()) is None

@@ -8,7 +8,7 @@ import shlex
 
 import pytest
 
-from watchdog.cli import COMMANDS, overview, parser
+from watchdog.cli import COMMANDS, main, overview, parser
 
 
 def examples() -> list[str]:
@@ -29,3 +29,11 @@ def test_an_example_is_understood(line: str) -> None:
 def test_each_command_teaches_with_an_example(name: str) -> None:
     commands = next(action for action in parser(name)._actions if isinstance(action, argparse._SubParsersAction))
     assert f"hermes-watchdog {name}" in (commands.choices[name].epilog or "")
+
+
+def test_help_may_be_asked_for_as_a_word(capsys):
+    assert main(["help"]) == 0
+    assert capsys.readouterr().out == overview()
+    with pytest.raises(SystemExit) as ended:
+        main(["help", "replay"])
+    assert ended.value.code == 0 and capsys.readouterr().out.startswith("usage: hermes-watchdog replay")

@@ -15,7 +15,7 @@ from datetime import timedelta
 
 from watchdog import __version__, literals, sealed
 from watchdog.literals import as_re
-from watchdog.paths import Path
+from watchdog.paths import Path, open_regular
 from watchdog.pattern import OWN, READY, Pattern, prepared
 from watchdog.rulebook import Rulebook, load, shipped_folder
 from watchdog.sources.gate import NEIGHBOURS
@@ -82,7 +82,7 @@ def _key(own: str) -> bytes:
                 if name.endswith((".yaml", ".yml")):
                     digest.update(f"{path}/{name}\n".encode("utf-8", "replace"))
                     try:
-                        with open(os.path.join(path, name), "rb") as file:
+                        with open_regular(Path(path) / name) as file:
                             digest.update(file.read())
                     except OSError as error:
                         digest.update(f"{error.errno}\n".encode())

@@ -5,14 +5,17 @@ What a check needs that finds nothing is here; for everything else such a path t
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import IO
 
-__all__ = ["Path"]
+__all__ = ["Path", "open_regular"]
 
 
 if not TYPE_CHECKING:
@@ -110,3 +113,12 @@ if not TYPE_CHECKING:
         from pathlib import Path
 
         return Path(path)
+
+
+def open_regular(path: Path, buffering: int = 0) -> IO[bytes]:
+    """Open a file for reading; a pipe or a device of that name would hold us for ever."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise IsADirectoryError(errno.EISDIR, "is not a regular file", str(path))
+    return open(fd, "rb", buffering=buffering)

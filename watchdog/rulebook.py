@@ -11,7 +11,7 @@ from datetime import timedelta
 from watchdog.detect import KINDS
 from watchdog.errors import ConfigError, Problem
 from watchdog.model import EVERY_CHECK, SEVERITIES, Condition, Recipe, Rule
-from watchdog.paths import Path
+from watchdog.paths import Path, open_regular
 from watchdog.text import harmless
 from watchdog.values import dataclass, field, replace
 from watchdog.yamlfile import Section, _near, read_documents
@@ -131,7 +131,8 @@ def read_file(path: Path, problems: list[Problem]) -> list[Section]:
     """The documents of one rule file; what cannot be read becomes a problem."""
     name = _shown(path)
     try:
-        content = path.read_bytes()
+        with open_regular(path) as file:
+            content = file.read()
     except OSError as error:
         problems.append(Problem(name, 0, f"cannot be read: {error.strerror}"))
         return []

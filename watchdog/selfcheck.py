@@ -117,7 +117,7 @@ def rules(ctx: Context) -> Iterator[Check]:
 
 
 def logs(ctx: Context) -> Iterator[Check]:
-    from watchdog.sources.logfile import open_regular
+    from watchdog.paths import open_regular
 
     folder = ctx.home / "logs"
     for name in ("gateway.log", "agent.log", "errors.log"):

@@ -112,6 +112,8 @@ def main(argv: list[str] | None = None) -> int:
         # A terminal that cannot show a sign gets a '?', not a traceback.
         if getattr(stream, "encoding", None) and stream.encoding.lower() not in ("utf-8", "utf8"):
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    if argv[:1] == ["help"]:  # as people type it
+        argv = [*argv[1:], "--help"]
     wanted = next((word for word in argv if not word.startswith("-")), None)
     if not argv or argv in (["--help"], ["-h"]):
         print(overview(), end="")

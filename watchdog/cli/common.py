@@ -178,7 +178,8 @@ def a_duration(text: str) -> timedelta:
 def print_json(value: object) -> None:
     import json
 
-    print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+    json.dump(value, sys.stdout, indent=2, ensure_ascii=False, default=str)
+    print()
 
 
 def complain(says: object) -> None:

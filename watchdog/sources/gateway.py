@@ -9,12 +9,11 @@ from datetime import UTC, datetime, timedelta
 
 from watchdog.detect.gateway import STARTED, STOPPED
 from watchdog.model import Event
-from watchdog.paths import Path
+from watchdog.paths import Path, open_regular
 from watchdog.pattern import own
 from watchdog.process import began_at, is_halted, is_runnable, lock_holder, start_time_of
 from watchdog.sources.chattext import digest_of
 from watchdog.sources.journal import last_word, units_of
-from watchdog.sources.logfile import open_regular
 from watchdog.text import spell
 from watchdog.values import Any
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from watchdog.model import Event
-from watchdog.paths import Path
+from watchdog.paths import Path, open_regular
 from watchdog.pattern import own
 from watchdog.sources.chattext import cut, may_quote
 from watchdog.values import Any
@@ -28,9 +27,7 @@ class JournalBlind(Exception):
 
 def from_file(path: Path, until: datetime) -> Iterator[Event]:
     """A journal saved with `journalctl -o json`."""
-    with path.open("rb") as file:
-        if not os.path.isfile(path):
-            raise IsADirectoryError(21, "is a directory", str(path))
+    with open_regular(path, buffering=1 << 16) as file:
         yield from parse(file, path.name, None, until)
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta, tzinfo
 from functools import partial
 
 from watchdog.model import Event
-from watchdog.paths import Path
+from watchdog.paths import Path, open_regular
 from watchdog.pattern import LONGEST
 from watchdog.sources.attention import Attention
 from watchdog.sources.gate import Gate
@@ -28,15 +27,6 @@ FAR = 1 << 20  # how far to look for a record where one should be
 COUNTED = 8_000_000  # bytes; Hermes rotates at five million, and in a longer file counting lines would cost more than the check
 HEAD = 1 << 13  # where the first record of a file is looked for first
 PROBE = 1 << 14  # how much of the file a step of bisecting looks at
-
-
-def open_regular(path: Path) -> IO[bytes]:
-    """Open a file for reading; a pipe or a device of that name would hold us for ever."""
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise IsADirectoryError(errno.EISDIR, "is not a regular file", str(path))
-    return open(fd, "rb", buffering=0)
 
 
 class Segment:
