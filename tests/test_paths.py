@@ -44,7 +44,7 @@ def test_what_is_not_here_is_pathlibs(tmp_path):
         _ = ours.nonsense
 
 
-@pytest.mark.parametrize("module", ["pathlib", "threading", "yaml", "regex", "apprise", "sh", "sqlite_utils", "apscheduler", "argparse", "dataclasses", "typing"])
+@pytest.mark.parametrize("module", ["pathlib", "threading", "yaml", "regex", "apprise", "sh", "sqlite_utils", "apscheduler", "argparse", "dataclasses", "typing", "re", "json", "enum"])
 def test_a_check_that_finds_nothing_loads_nothing_heavy(tmp_path, module):
     home = place.home(tmp_path / "home", 100_000, 50_000)
     words = ["check", "--quiet", "--home", str(home), "--state", str(tmp_path / "state"), "--config", str(tmp_path)]

@@ -5,7 +5,6 @@ The words are the cheap test that comes before the dear one: a record without th
 
 from __future__ import annotations
 
-import re
 from itertools import product
 
 from watchdog.values import Any
@@ -14,10 +13,10 @@ SHORTEST = 4  # a shorter word is in nearly every line
 MANY = 64  # alternatives; more of them would cost more than they save
 LONG = 16  # a repeat that may go on for longer than this counts as endless
 WAYS = 256  # through a pattern; more are no bound
+_ANY_CASE = 2  # re.IGNORECASE; re itself is loaded only for patterns that are new
 _SIMPLE = ("LITERAL", "NOT_LITERAL", "IN", "ANY", "CATEGORY")  # one character each
 # Syntax that the regex package has and re reads as something else: fuzzy matches, nested sets.
 _FOREIGN = r"(?<!\\)\{(?!\d+,?\d*\}|,\d+\})|\[\[|\[[^\]]*(?:--|&&|\|\||~~)"
-_NAMED = r"\(\?<(?![=!])"
 
 
 class Study:
@@ -55,6 +54,7 @@ def study(pattern: str) -> Study:
 
 def _study(pattern: str) -> Study:
     """Read the pattern as re does; what only the regex package understands is not known."""
+    import re
     from re import _parser  # type: ignore[attr-defined]
 
     if re.search(_FOREIGN, pattern):
@@ -68,6 +68,7 @@ def _study(pattern: str) -> Study:
 
 def _with_same_names(pattern: str) -> tuple[frozenset[str] | None, frozenset[str] | None]:
     """The regex package allows one name in several branches; the names do not change the words."""
+    import re
     from re import _parser  # type: ignore[attr-defined]
 
     try:
@@ -79,7 +80,7 @@ def _with_same_names(pattern: str) -> tuple[frozenset[str] | None, frozenset[str
 
 def as_re(pattern: str) -> str:
     """(?<name>…) as re spells it."""
-    return re.sub(_NAMED, "(?P<", pattern)
+    return pattern.replace("(?<", "(?P<").replace("(?P<=", "(?<=").replace("(?P<!", "(?<!")
 
 
 def literals(pattern: str) -> frozenset[str] | None:
@@ -91,7 +92,7 @@ def _studied(tree: Any) -> Study:
     cost = _cost(tree)
     degree = cost.degree if cost else None
     names = frozenset(tree.state.groupdict)
-    if tree.state.flags & re.IGNORECASE:
+    if tree.state.flags & _ANY_CASE:
         return Study(None, None, degree, names)
     choices, (heads, _) = _required(tree), _heads(tree)
     words = _best(choices)
@@ -131,7 +132,7 @@ def _parts(kind: str, value: Any) -> list[Any]:
     if kind == "ATOMIC_GROUP":
         return [value]
     _, added, _, content = value
-    return [] if added & re.IGNORECASE else [content]
+    return [] if added & _ANY_CASE else [content]
 
 
 def _best(choices: list[frozenset[str]]) -> frozenset[str] | None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import _signal as signal  # type: ignore[import-not-found]  # signal itself loads enum
 import _thread
 import fcntl
-import json
 import os
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 
+from watchdog import plainjson
 from watchdog.errors import WatchdogError
 from watchdog.paths import Path
 from watchdog.text import ago
@@ -74,14 +74,14 @@ def _write(fd: int, who: dict[str, object] | None) -> None:
     try:
         os.ftruncate(fd, 0)
         if who is not None:
-            os.pwrite(fd, json.dumps(who).encode(), 0)
+            os.pwrite(fd, plainjson.dumps(who).encode(), 0)
     except OSError:
         pass  # a full disk: the lock itself needs no byte, only its story is lost
 
 
 def _holder(fd: int, now: datetime) -> str:
     try:
-        who = json.loads(os.pread(fd, 1000, 0))
+        who = plainjson.loads(os.pread(fd, 1000, 0))
         return f"a {who['what']} (pid {int(who['pid'])}, begun {ago(datetime.fromisoformat(who['since']), now)})"
     except (OSError, ValueError, KeyError, TypeError):
         return "another check"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from functools import cached_property
 
 from watchdog.errors import SlowPattern
 from watchdog.literals import Study, as_re, study
-from watchdog.values import Any
+from watchdog.values import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import re
 
 LONGEST = 64 * 1024  # of one record that is looked at, in bytes; the rest of a 10 MB line says nothing more
 LIMIT_SECONDS = 0.5  # a sane pattern needs microseconds
@@ -57,11 +59,15 @@ class Pattern:
         length = _SAFE_LENGTH.get(self.study.degree, 0) if self.study.degree is not None else 0
         if not length:
             return None, -1, ()
-        try:
-            compiled = _compiled(self.text, as_re(self.text))
-        except re.error:
-            return None, -1, ()
-        return compiled.match, length, self.study.also
+        text = as_re(self.text)
+        if self.text not in READY:
+            import re
+
+            try:
+                re.compile(text)
+            except re.error:
+                return None, -1, ()
+        return _compiled(self.text, text).match, length, self.study.also
 
     @property
     def plain(self) -> bool:
@@ -143,6 +149,8 @@ def prepared(text: str | bytes) -> bytes:
 def _compiled(name: str | bytes, text: str | bytes) -> re.Pattern[Any]:
     """The pattern as re reads it, worked out in an earlier run or now."""
     if name not in READY:
+        import re
+
         return re.compile(text)
     import _sre  # type: ignore[import-not-found]
     import marshal

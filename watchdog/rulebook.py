@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
@@ -12,11 +11,12 @@ from watchdog.detect import KINDS
 from watchdog.errors import ConfigError, Problem
 from watchdog.model import EVERY_CHECK, SEVERITIES, Condition, Recipe, Rule
 from watchdog.paths import Path, open_regular
+from watchdog.pattern import own
 from watchdog.text import harmless
 from watchdog.values import dataclass, field, replace
 from watchdog.yamlfile import Section, _near, read_documents
 
-_ID = re.compile(r"[a-z][a-z0-9-]{1,60}")
+_ID = own(r"[a-z][a-z0-9-]{1,60}")
 LANGUAGES = ("en", "zh")
 ANY = "any"
 LOOK_BACK_SLACK = timedelta(minutes=2)

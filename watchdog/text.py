@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime, timedelta
 from functools import cache
 
-from watchdog.values import Any
+from watchdog.values import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import re
 
 _DURATION = r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)"
 UNVERIFIED = "not verified by "  # how the outcome of a repair begins that nobody could look at with all of its rules
@@ -15,6 +17,8 @@ _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 def duration(text: str) -> timedelta:
     """'90s', '15m', '2h', '1h30m', '7d'; ValueError otherwise."""
+    import re
+
     parts = re.findall(_DURATION, text)
     if not parts or "".join(number + unit for number, unit in parts) != text.replace(" ", ""):
         raise ValueError(f"'{text}' is not a duration; write 90s, 15m or 2h")
@@ -54,6 +58,8 @@ def harmless(text: str, limit: int = 300) -> str:
     """Log text fit for a terminal: no escapes, control characters or direction marks, one line, bounded."""
     if len(text) <= limit and text.isprintable():
         return text  # nearly every text is; printable means none of what is taken out below
+    import re
+
     text = re.sub(_INVISIBLE, "", re.sub(_ANSI, "", text[: limit * 4]).replace("\n", " ⏎ ").replace("\t", " "))
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
@@ -91,6 +97,8 @@ _SECRETS = (
 
 @cache
 def _secrets() -> tuple[tuple[re.Pattern[str], str], ...]:
+    import re
+
     return tuple((re.compile(pattern), instead) for pattern, instead in _SECRETS)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from watchdog.model import Line
@@ -84,6 +83,8 @@ class Gate:
         return BytesAhoCorasick(list(self.ids), matchkind=MatchKind.LeftmostLongest, implementation=Implementation.ContiguousNFA)
 
     def _by_alternatives(self, block: bytes) -> list[Mark]:
+        import re
+
         words = sorted(self.ids, key=len, reverse=True)  # the longest first, as the automaton prefers it
         pattern = re.compile(b"|".join(map(re.escape, words)))
         return [(self.ids[found.group()], *found.span()) for found in pattern.finditer(block)]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from datetime import UTC, datetime, timedelta
 
+from watchdog import plainjson
 from watchdog.detect.gateway import STARTED, STOPPED
 from watchdog.model import Event
 from watchdog.paths import Path, open_regular
@@ -139,7 +139,7 @@ def read_json(path: Path) -> dict[str, Any]:
         return {}
     with os.fdopen(fd, "rb") as file:
         try:
-            told = json.loads(file.read(2_000_000))
+            told = plainjson.loads(file.read(2_000_000))
         except (ValueError, RecursionError, IsADirectoryError):
             return {}
     return told if isinstance(told, dict) else {}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
+from watchdog import plainjson
 from watchdog.model import Event
 from watchdog.paths import Path, open_regular
 from watchdog.pattern import own
@@ -81,7 +81,7 @@ def last_word(units: list[tuple[str, bool]], farewell: datetime | None = None) -
         ended = None
         for line in lines:
             try:
-                entry = json.loads(line)
+                entry = plainjson.loads(line)
                 at = _at(entry)
             except (ValueError, KeyError, TypeError, OverflowError, OSError):
                 continue
@@ -123,7 +123,7 @@ def parse(lines: Iterable[bytes], name: str, since: datetime | None, until: date
     """JSON lines → events; a line that is not JSON is passed over."""
     for number, line in enumerate(lines, 1):
         try:
-            entry = json.loads(line[: 4 * LONGEST])
+            entry = plainjson.loads(line[: 4 * LONGEST])
             at = _at(entry)
         except (ValueError, KeyError, TypeError, OverflowError, OSError, RecursionError):
             continue

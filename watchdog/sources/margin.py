@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Callable, Set
 from datetime import datetime, tzinfo
@@ -14,7 +13,10 @@ from watchdog.sources.gate import Gate
 from watchdog.sources.localtime import LocalClock
 from watchdog.sources.records import Reader
 from watchdog.trace import Trace
-from watchdog.values import Any
+from watchdog.values import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import re
 
 FEW = 50  # names to look for in a place; with more of them, all of it is read
 SIGNS = 100  # to read so many takes somewhat longer than to search a place for names

@@ -5,7 +5,6 @@ This is where a long log costs its time, so what most records need comes first a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
@@ -15,7 +14,10 @@ from watchdog.sources.attention import AT_THE_END, Attention
 from watchdog.sources.chattext import HONEST, Inbounds, cut, end_of_inbound, may_quote
 from watchdog.sources.gate import INBOUND, NOBODY, PASSED, Gate, Mark
 from watchdog.sources.localtime import LocalClock
-from watchdog.values import Any
+from watchdog.values import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import re
 
 # Each digit by itself: re takes longer to count them.
 _TIME = rb"2\d\d\d-\d\d-\d\d \d\d:\d\d:\d\d,\d\d\d"

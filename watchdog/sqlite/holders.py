@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import signal
 from collections.abc import Iterator
 
 from watchdog.values import dataclass
@@ -125,6 +124,7 @@ def open_elsewhere(path: str) -> bool | None:
     except OSError:
         return None
     # Someone who opens the file in the instant of the lease makes the kernel send SIGIO, whose default is death.
+    import signal
     import threading
 
     main = threading.current_thread() is threading.main_thread()

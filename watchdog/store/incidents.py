@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
+from watchdog import plainjson
 from watchdog.model import Change, Event, Incident
 from watchdog.store import Store
 from watchdog.text import harmless, redact
@@ -60,8 +60,8 @@ def save_changes(store: Store, changes: Iterable[Change]) -> tuple[Change, ...]:
         values = [
             incident.rule, incident.key, incident.severity, incident.status, incident.title, redact(incident.says),
             stamp(incident.first_at), stamp(incident.opened_at), stamp(incident.last_seen_at), stamp(incident.resolved_at),
-            incident.recipe, incident.advice, incident.times_seen, json.dumps(dict(incident.facts)),
-            json.dumps([_evidence(event) for event in incident.evidence]),
+            incident.recipe, incident.advice, incident.times_seen, plainjson.dumps(dict(incident.facts)),
+            plainjson.dumps([_evidence(event) for event in incident.evidence]),
         ]  # fmt: skip
         if incident.id:
             sets = ", ".join(f"{name} = ?" for name in _COLUMNS)
@@ -88,7 +88,7 @@ def waiting_since(store: Store | None) -> datetime | None:
 def last_blind(store: Store) -> dict[str, str]:
     """What the last check could not see."""
     row = store.db.execute("SELECT blind FROM checks ORDER BY id DESC LIMIT 1").fetchone()
-    return json.loads(row["blind"]) if row else {}
+    return plainjson.loads(row["blind"]) if row else {}
 
 
 def finish_check(
@@ -97,7 +97,7 @@ def finish_check(
     """This check is done: the next one need not look further back than here, the rules' windows and what still waits."""
     store.db.execute(
         "INSERT INTO checks (at, looked_back_to, pending_since, blind) VALUES (?, ?, ?, ?)",
-        [stamp(now), stamp(start), stamp(pending), json.dumps(dict(blind))],
+        [stamp(now), stamp(start), stamp(pending), plainjson.dumps(dict(blind))],
     )
     store.db.execute("DELETE FROM checks WHERE at < ?", [stamp(now - KEEP_CHECKS)])
     store.db.executemany("INSERT OR REPLACE INTO runs (rule, at) VALUES (?, ?)", [(rule, stamp(now)) for rule in rules])
@@ -116,7 +116,7 @@ def _evidence(event: Event) -> dict[str, Any]:
 def _incident(row: Any) -> Incident:
     evidence = tuple(
         Event(datetime.fromisoformat(item["at"]), item.get("source", ""), item["text"], item["where"])
-        for item in json.loads(row["evidence"] or "[]")
+        for item in plainjson.loads(row["evidence"] or "[]")
     )
     opened = when(row["opened_at"])
     assert opened is not None
@@ -135,6 +135,6 @@ def _incident(row: Any) -> Incident:
         recipe=row["recipe"],
         advice=row["advice"] or "",
         times_seen=row["times_seen"],
-        facts=json.loads(row["facts"] or "{}"),
+        facts=plainjson.loads(row["facts"] or "{}"),
         evidence=evidence,
     )
