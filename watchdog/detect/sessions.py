@@ -53,7 +53,7 @@ class Recent(dict[Any, Any]):
         self.before: dict[Any, Any] = {}  # not asked for since there were too many
 
     def get(self, name: Any, default: Any = None) -> Any:
-        found = super().get(name)
+        found = dict.get(self, name)
         if found is None:
             if name not in self.before:
                 return default

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 LINK_WITHIN = timedelta(minutes=2)  # a turn that starts later than this belongs to another message
 AT_WORK = timedelta(minutes=5)  # after its last step a turn counts as going on for so long
 RESUMED_WITHIN = timedelta(minutes=10)  # after a restart; what is woken later is something else
-LET_GO_EVERY = timedelta(minutes=1)
+LET_GO_EVERY = timedelta(minutes=5)
 INSTANT = timedelta(milliseconds=1)  # logs know no shorter
 MEMORY = 10_000  # sessions remembered
 NOBODY = "", NEVER  # works for no chat that we know

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from operator import itemgetter
 
 from watchdog.model import Line
 from watchdog.sources.gate import INBOUND, NOBODY, PASSED, Gate, Mark, words_of
@@ -16,6 +17,7 @@ from watchdog.sources.localtime import SLACK
 from watchdog.values import Any
 
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
+_NUMBER = itemgetter(0)
 AT_THE_END = 2 * SLACK  # what wakes a watch may be written so much later than what should be read with it
 
 
@@ -73,7 +75,7 @@ class Attention:
             self._learn()
         if not self.sleepers:
             return alone
-        present = {number for number, _, _ in marks}
+        present = set(map(_NUMBER, marks))
         self.woken = {one for number in present for one in self.wakes[number]}
         awake = {one for one in self.sleepers if one.until >= self.shown or one.watch.awake()} | self.woken
         passed = [number for number in present if (keeps := self.keeps[number]) is not None and keeps.isdisjoint(awake)]
