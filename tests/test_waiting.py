@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,6 +11,7 @@ from homes import saved
 
 from watchdog.detect.series import Series, tidy
 from watchdog.detect.sessions import MOST, Recent, Sessions
+from watchdog.detect.workers import FEW
 from watchdog.model import Event
 from watchdog.pipeline import look, span_of
 from watchdog.trace import Trace
@@ -82,6 +84,50 @@ def test_two_who_said_the_same_are_the_only_ones_that_the_work_of_one_may_be_for
     for minute in range(5, 40, 5):
         log.works(at + timedelta(minutes=minute), "s-one-of-them")
     assert stuck(book, home(*log.texts())) == [("hung", "08:15")]
+
+
+def test_work_that_may_be_for_any_of_many_counts_for_each_of_them(book, home):
+    log, at = Log(), DAY + timedelta(hours=8)
+    for number in range(3 * FEW):
+        log.asks(at + timedelta(seconds=number), f"c{number}", "hi")
+    log.begins(at + timedelta(seconds=90), "s-one", "hi")
+    for minute in range(8, 48, 8):
+        log.works(at + timedelta(minutes=minute), "s-one")
+    assert stuck(book, home(*log.texts())) == []
+
+
+def test_a_failure_of_a_session_that_may_be_anybodys_shortens_nobodys_patience(book, home):
+    log, at = Log(), DAY + timedelta(hours=8)
+    log.asks(at, "slow", "good morning")
+    log.begins(at + timedelta(minutes=5), "s-cron", "a job of the clock")
+    log.add(at + timedelta(minutes=6), "API call failed (attempt 1/3) error_type=ReadError provider=p model=m summary=reset", "s-cron")
+    log.asks(at + timedelta(minutes=17), "other", "hello")
+    assert stuck(book, home(*log.texts())) == [("slow", "08:15")]
+
+
+@pytest.mark.parametrize("said", ["question {}", "hello?"], ids=["each something else", "all the same"])
+def test_many_who_wait_at_the_same_time_cost_what_each_would_cost_alone(book, home, said):
+    def calls(chats: int) -> int:
+        log, at = Log(), DAY + timedelta(hours=8)
+        for number in range(chats):
+            begun = at + timedelta(milliseconds=150 * number)
+            log.asks(begun, f"c{number}", said.format(number))
+            log.begins(begun + timedelta(milliseconds=50), f"s{number}", said.format(number))
+            for minute in range(0, 14, 3):
+                log.add(begun + timedelta(minutes=minute), "API call failed (attempt 1/3) provider=p summary=reset", f"s{number}")
+        log.asks(at + timedelta(minutes=20), "last", "still there?")
+        folder = home(*log.texts())
+        count = [0]
+        _, last = span_of(saved(folder))
+        sys.setprofile(lambda *_: count.__setitem__(0, count[0] + 1))
+        try:
+            look(book.rules, saved(folder), None, last)
+        finally:
+            sys.setprofile(None)
+        return count[0]
+
+    calls(10)  # what is made once is made now
+    assert calls(800) < 5 * calls(200)
 
 
 def test_a_turn_whose_message_an_older_answer_seemed_to_answer_is_not_somebody_elses(book, home):

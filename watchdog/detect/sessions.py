@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from watchdog.detect.common import Captures
@@ -51,6 +52,7 @@ class Recent(dict[Any, Any]):
 
     def __init__(self) -> None:
         self.before: dict[Any, Any] = {}  # not asked for since there were too many
+        self.most = MOST
 
     def get(self, name: Any, default: Any = None) -> Any:
         found = dict.get(self, name)
@@ -64,7 +66,7 @@ class Recent(dict[Any, Any]):
     def put(self, name: Any, value: Any) -> bool:
         """Remember; whether what nobody asks for from now on will be forgotten the next time."""
         self[name] = value
-        if len(self) <= MOST:
+        if len(self) <= self.most:
             return False
         self.before = dict(self)
         self.clear()
@@ -91,8 +93,11 @@ class Sessions:
             self.settled.clear()  # so that whoever is met again is remembered on
         return any(full)
 
-    def keep(self, session: str, owner: Owner) -> None:
-        """Somebody waits for it: do not forget it."""
-        self.chats.get(session)
-        self.owners.get(owner)
-        self.by_key.get(owner[0])
+    def keep(self, needed: Iterable[tuple[str, Owner]]) -> None:
+        """Somebody waits for these: do not forget them, and make room for as many others as ever."""
+        for session, owner in needed:
+            self.chats.get(session)
+            self.owners.get(owner)
+            self.by_key.get(owner[0])
+        for memory in (self.chats, self.owners, self.by_key):
+            memory.most = MOST + len(memory)

@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from watchdog.detect.common import Captures, key_of
-from watchdog.detect.sessions import NEVER, Owner, Recent, Sessions, Stranger, Waiting, agree, may_be_for
+from watchdog.detect.sessions import Owner, Recent, Waiting, agree
+from watchdog.detect.workers import Workers, few, stranger
 from watchdog.model import Event, Span
 from watchdog.text import ago, spell
 from watchdog.trace import Trace
@@ -22,8 +23,7 @@ AT_WORK = timedelta(minutes=5)  # after its last step a turn counts as going on 
 RESUMED_WITHIN = timedelta(minutes=10)  # after a restart; what is woken later is something else
 LET_GO_EVERY = timedelta(minutes=5)
 INSTANT = timedelta(milliseconds=1)  # logs know no shorter
-MEMORY = 10_000  # sessions remembered
-NOBODY = "", NEVER  # works for no chat that we know
+MEMORY = 10_000  # chats remembered that a restart cut off
 
 
 def _turn_over(one: Waiting, at: datetime) -> None:
@@ -36,8 +36,8 @@ class Watch:
         self.waiting: dict[str, list[Waiting]] = {}
         self.said: dict[str, list[Waiting]] = {}  # the same by what was said
         self.fresh: deque[Waiting] = deque()  # those of the last minutes, answered or not
-        self.sessions = Sessions()
-        self.strangers: dict[str, Stranger] = {}  # sessions of which we cannot tell for whom they work
+        self.workers = Workers(self.waiting)
+        self.sessions = self.workers.sessions
         self.failures = Recent()  # session → its newest failure
         self.closed: list[Span] = []
         self.cut_off: dict[str, datetime] = {}  # key → when a restart cut it off
@@ -72,9 +72,8 @@ class Watch:
             self.let_go_at = event.at + LET_GO_EVERY
             for margin in [*self.margins["progress"], *self.margins["turn_over"]]:
                 margin.let_go(event.at - self.patience)
-            if self.strangers:  # those whose turn began before all that waits now work for nobody that we know
-                oldest = min((queue[0].opened.at for queue in self.waiting.values()), default=event.at)
-                self.strangers = {name: one for name, one in self.strangers.items() if one[2] >= oldest}
+            if self.workers.strangers:
+                self.workers.forget(min((queue[0].opened.at for queue in self.waiting.values()), default=event.at))
         if len(roles) == 1:
             for role, captures in roles.items():
                 self.acts[role](captures, event)
@@ -94,31 +93,21 @@ class Watch:
 
     def _catch_up(self, those: Sequence[Waiting], now: datetime, role: str = "progress") -> None:
         """What was done for these until now."""
-        names = {one.session for one in those if one.session}
-        for one in those:
-            if one.linked > one.up_to[role]:
-                names.update(() if one.session else self.sessions.by_key.get(one.key, ()))
-                names.update([name for name, stranger in self.strangers.items() if may_be_for(stranger, one)])
+        workers, traces = self.workers, self.traces[role]
+        names = {one: workers.names(one, one.up_to[role]) for one in those}
         first = min(one.up_to[role] for one in those)
+        unclear = workers.strangers if any(one.linked > one.up_to[role] for one in those) else ()
         for margin in self.margins[role]:
-            margin.read(first, now, names)
+            margin.read(first, now, set(unclear).union(*names.values()))
+        anywhere = [name for name in workers.anywhere if any(trace.between(name, first, now) for trace in traces)] if unclear else []
         take = self._progress if role == "progress" else _turn_over
         for one in those:
-            signs = [(at, name) for trace in self.traces[role] for name in names for at in trace.between(name, one.up_to[role], now)]
+            theirs = names[one].union(workers.maybe(one, one.up_to[role], anywhere)) if unclear else names[one]
+            signs = [(at, name) for trace in traces for name in theirs for at in trace.between(name, one.up_to[role], now)]
             for at, name in sorted(signs):
-                if self._works_for(name, one, at):
+                if self.workers.works_for(name, one, at):
                     take(one, at)
             one.up_to[role] = max(one.up_to[role], now)
-
-    def _works_for(self, session: str, one: Waiting, at: datetime) -> bool:
-        """Whether this session worked for it at that time, or may have, when we cannot tell."""
-        if at < one.opened.at or session == one.session or at >= one.linked:
-            return at >= one.opened.at and session == one.session
-        key, known = self.sessions.chats.get(session, NOBODY)
-        if at >= known:
-            return bool(key == one.key and not one.session)
-        stranger = self.strangers.get(session)
-        return stranger is not None and at >= stranger[2] and may_be_for(stranger, one)
 
     def _known(self, _: Captures, event: Event) -> None:
         owner = key_of(event.facts, self.want.same, self.want.key), event.facts.get("user", "")
@@ -128,7 +117,7 @@ class Watch:
         for key in list(self.waiting):
             _remember(self.cut_off, key, event.at)
             self._close(key, self.waiting[key], event.at)
-        self.strangers.clear()
+        self.workers.forget()
 
     def _closed(self, captures: Captures, event: Event) -> None:
         for key in self._answered(captures):
@@ -167,7 +156,7 @@ class Watch:
         if self.want.session_by:
             session = self.sessions.owners.get((key, one.user))
             if session is not None:
-                one.session = session
+                self.workers.engage(one, session)
                 one.failed = self.failures.get(session)
             self.said.setdefault(one.said, []).append(one)
             self.fresh.append(one)
@@ -182,8 +171,7 @@ class Watch:
 
     def _know(self, session: str, owner: Owner, at: datetime) -> None:
         if self.sessions.know(session, owner, at):
-            for one in self._all():
-                self.sessions.keep(one.session, (one.key, one.user))
+            self.sessions.keep((one.session, (one.key, one.user)) for one in self._all())
 
     def _link(self, captures: Captures, event: Event) -> None:
         """A turn begins: find the message that it answers."""
@@ -192,7 +180,7 @@ class Watch:
             return
         common = {name: captures[name] for name in self.want.same if name in captures}
         told = event.facts.get("said")
-        found = [one for one in self.said.get(told, ()) if agree(one, common)] if told else []
+        found = few(one for one in self.said.get(told, ()) if agree(one, common)) if told else []
         if not found:
             near = [one for one in self.fresh if event.at - one.opened.at <= LINK_WITHIN and agree(one, common)]
             # An answer to something older may have come in between and counted for this one, too.
@@ -202,7 +190,7 @@ class Watch:
         known = self.sessions.chats.get(session)
         if len(keys) != 1:
             if known is None:
-                _remember(self.strangers, session, (common, keys, event.at))
+                self.workers.meet(session, stranger(common, keys, event.at))
             return
         answered = found[0]
         if known is not None and known[0] == answered.key:
@@ -211,11 +199,11 @@ class Watch:
             # Short words are said by many, so that the first guess may have been wrong.
             for one in self.waiting.get(known[0], ()) if known is not None else ():
                 if one.session == session:
-                    one.session, one.linked = "", NEVER
+                    self.workers.engage(one, "")
             self._know(session, (answered.key, answered.user), event.at)
         for one in self.waiting.get(answered.key, ()):
             if one.user == answered.user and one.session != session:
-                one.session, one.linked = session, event.at
+                self.workers.engage(one, session, event.at)
 
     def _progress(self, one: Waiting, at: datetime) -> None:
         if at <= one.sign:
@@ -229,7 +217,7 @@ class Watch:
         if self.want.sooner is None or not event.session:
             return
         self.failures.put(event.session, event.at)
-        theirs = [one for one in self._all() if self._works_for(event.session, one, event.at)]
+        theirs = self.workers.whom(event.session, event.at)
         if late := self._late(theirs, event.at):
             self._catch_up(late, event.at)
         for one in theirs:
@@ -276,6 +264,7 @@ class Watch:
             spans = [span for one in late if (span := self._span(one, at, at)) is not None]
             self.closed.extend(spans[:1])
         for one in done if self.want.session_by else ():
+            self.workers.release(one)
             same = self.said[one.said]
             same.remove(one)
             if not same:
