@@ -180,6 +180,21 @@ def test_what_nobody_asks_for_is_forgotten_and_what_somebody_asks_for_is_not():
     assert memory.get("never") is None and len(memory) + len(memory.before) <= 2 * MOST + 2
 
 
+def test_memory_has_room_for_those_who_wait_and_for_as_many_others_as_ever():
+    known = Sessions()
+    waiting = [(f"w{number}", (f"chat-w{number}", "")) for number in range(3 * MOST)]
+    for round_ in range(3):
+        for number in range(2 * MOST):
+            if known.know(f"s{round_}-{number}", (f"chat{round_}-{number}", ""), DAY):
+                known.keep(waiting)
+    for session, owner in waiting:
+        if known.know(session, owner, DAY):
+            known.keep(waiting)
+    assert all(known.chats.get(session) for session, _ in waiting)
+    for memory in (known.chats, known.owners, known.by_key):
+        assert memory.most == MOST + len(waiting) and len(memory) + len(memory.before) <= 2 * memory.most + 2
+
+
 def test_a_chat_with_a_thousand_sessions_remembers_the_newest():
     sessions = Sessions()
     for number in range(1000):

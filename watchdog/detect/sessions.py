@@ -95,9 +95,10 @@ class Sessions:
 
     def keep(self, needed: Iterable[tuple[str, Owner]]) -> None:
         """Somebody waits for these: do not forget them, and make room for as many others as ever."""
-        for session, owner in needed:
+        count = 0
+        for count, (session, owner) in enumerate(needed, 1):  # noqa: B007
             self.chats.get(session)
             self.owners.get(owner)
             self.by_key.get(owner[0])
         for memory in (self.chats, self.owners, self.by_key):
-            memory.most = MOST + len(memory)
+            memory.most = MOST + count
