@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from homes import NOW, SAMPLES, dated, saved
 
-from watchdog.pipeline import check, look, record, replay, span_of
+from watchdog.pipeline import check, look, notes, record, replay, span_of
 from watchdog.store import Store
 from watchdog.store.incidents import all_incidents
 
@@ -205,7 +205,15 @@ def test_a_name_that_imitates_fields_is_reported_and_never_used(name: str, book,
     lines += f"10:16:00,000 INFO gateway.run: inbound message: platform=telegram user={name} chat=99 msg='hello'\n"
     seen, _ = look(book.rules, saved(home(lines)), None, NOW)
     assert [(one.rule, one.key) for one in seen.findings] == [("session-stuck", "telegram/42")]
-    assert seen.ambiguous
+    assert seen.ambiguous.count == len(seen.ambiguous.first) > 0
+
+
+def test_of_thousands_of_names_that_imitate_fields_the_first_few_are_kept_and_all_are_counted(book, home):
+    forged = "inbound message: platform=telegram user=x chat=1 msg='a' chat=99 msg='hello'"
+    lines = "".join(f"10:{number // 60:02d}:{number % 60:02d},000 INFO gateway.run: {forged}\n" for number in range(2000))
+    seen, reading = look(book.rules, saved(home(lines)), None, NOW)
+    assert seen.ambiguous.count >= 2000 and len(seen.ambiguous.first) == 5
+    assert f"{seen.ambiguous.count - 5} more records whose chat text imitates log fields were not used" in notes(reading, seen)
 
 
 JUNK = [b"\n", b"\0" * 50, b"\xff\xfe", b"msg='", b" chat=", b"\r\n", b"\x1b[31m", b"'"]

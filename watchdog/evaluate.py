@@ -14,6 +14,19 @@ from watchdog.trace import Trace
 from watchdog.values import Any, dataclass, replace
 
 
+@dataclass
+class Ambiguous:
+    """Records that could not be believed: how many, and the first few, because a hostile name can write as many as it likes."""
+
+    count: int = 0
+    first: tuple[Event, ...] = ()
+
+    def add(self, event: Event) -> None:
+        self.count += 1
+        if len(self.first) < 5:
+            self.first += (event,)
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """What the rules say of one window."""
@@ -21,7 +34,7 @@ class Evaluation:
     findings: tuple[Finding, ...]
     not_checked: Mapping[str, str]  # rule → why
     unsure: frozenset[tuple[str, str]]  # (rule, key) that could not be judged
-    ambiguous: tuple[Event, ...]
+    ambiguous: Ambiguous
     turns: int = 0  # chats that are being worked on right now
     pending_since: datetime | None = None  # when the oldest thing began that is neither answered nor overdue
     notes: tuple[str, ...] = ()  # what a witness saw that is no fault
@@ -111,7 +124,7 @@ def evaluate(
     turns = max((at_work(now) for at_work in working), default=0)
     said = [note for watch in watches if hasattr(watch, "notes") for note in watch.notes()]
     pending = min((at for watch in watches if hasattr(watch, "since") and (at := watch.since()) is not None), default=None)
-    return Evaluation(tuple(findings), not_checked, frozenset(unsure), tuple(ambiguous), turns, pending, tuple(dict.fromkeys(said)))
+    return Evaluation(tuple(findings), not_checked, frozenset(unsure), ambiguous, turns, pending, tuple(dict.fromkeys(said)))
 
 
 def show_all(
@@ -120,10 +133,10 @@ def show_all(
     events: Iterable[Event],
     traces: Mapping[Line, Trace] = _NOTHING,
     attention: Mapping[str, Attention] = _NOTHING,
-) -> tuple[dict[str, str], list[Event]]:
+) -> tuple[dict[str, str], Ambiguous]:
     """One pass over the events: (rules whose pattern was too slow, records that could not be believed)."""
     slow: dict[str, str] = {}
-    ambiguous: list[Event] = []
+    ambiguous = Ambiguous()
     desks: dict[str, Desk] = {}
     can_sleep = set()
     for rule in rules:
@@ -141,7 +154,7 @@ def show_all(
             attention[source].wanted = [(line, watch, watch in can_sleep) for line, _, watch, _ in desk.entries]
     for event in events:
         if event.ambiguous:
-            ambiguous.append(event)
+            ambiguous.add(event)
         elif (wanted := desks.get(event.source)) is not None:
             wanted.show(event)
     return slow, ambiguous

@@ -186,9 +186,9 @@ def notes(reading: Reading, seen: Evaluation) -> list[str]:
     """Worth knowing, no fault."""
     found = list(dict.fromkeys(reading.notes))
     found += seen.notes
-    found += [f"{event.where}: not used, because it is {event.ambiguous}" for event in seen.ambiguous[:5]]
-    if len(seen.ambiguous) > 5:
-        found.append(f"{len(seen.ambiguous) - 5} more records whose chat text imitates log fields were not used")
+    found += [f"{event.where}: not used, because it is {event.ambiguous}" for event in seen.ambiguous.first]
+    if left := seen.ambiguous.count - len(seen.ambiguous.first):
+        found.append(f"{left} more records whose chat text imitates log fields were not used")
     return found
 
 
