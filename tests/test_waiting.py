@@ -86,14 +86,15 @@ def test_two_who_said_the_same_are_the_only_ones_that_the_work_of_one_may_be_for
     assert stuck(book, home(*log.texts())) == [("hung", "08:15")]
 
 
-def test_work_that_may_be_for_any_of_many_counts_for_each_of_them(book, home):
+def test_work_that_may_be_for_any_of_many_counts_for_each_of_them_and_for_nobody_else(book, home):
     log, at = Log(), DAY + timedelta(hours=8)
     for number in range(3 * FEW):
         log.asks(at + timedelta(seconds=number), f"c{number}", "hi")
+    log.asks(at + timedelta(seconds=80), "hung", "where is my report?")
     log.begins(at + timedelta(seconds=90), "s-one", "hi")
     for minute in range(8, 48, 8):
         log.works(at + timedelta(minutes=minute), "s-one")
-    assert stuck(book, home(*log.texts())) == []
+    assert stuck(book, home(*log.texts())) == [("hung", "08:16")]
 
 
 def test_a_failure_of_a_session_that_may_be_anybodys_shortens_nobodys_patience(book, home):

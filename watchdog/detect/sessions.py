@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from datetime import UTC, datetime
 
 from watchdog.detect.common import Captures
@@ -14,7 +14,8 @@ OF_A_CHAT = 50  # the newest; a group has a session for each member
 
 NEVER = datetime.max.replace(tzinfo=UTC)
 Owner = tuple[str, str]  # the key of a chat, and a digest of who speaks there
-Stranger = tuple[Captures, frozenset[str], datetime]  # what is known of its chat, which chats those may be (none: any), and when its turn began
+# What is known of its chat, which chats those may be (none: any) in which who said what (nothing: anything), and when its turn began.
+Stranger = tuple[Captures, frozenset[str], str, datetime]
 
 
 class Waiting:
@@ -35,12 +36,6 @@ class Waiting:
         self.failed: datetime | None = None  # the newest failure before the shorter patience ran out
         self.failed_late: datetime | None = None  # the first failure after that
         self.evidence = [opened]
-
-
-def may_be_for(stranger: Stranger, one: Waiting) -> bool:
-    """A turn is for something that was said before it began."""
-    common, keys, began = stranger
-    return one.opened.at <= began and (not keys or one.key in keys) and agree(one, common)
 
 
 def agree(one: Waiting, common: Captures) -> bool:
@@ -93,12 +88,11 @@ class Sessions:
             self.settled.clear()  # so that whoever is met again is remembered on
         return any(full)
 
-    def keep(self, needed: Iterable[tuple[str, Owner]]) -> None:
+    def keep(self, needed: Collection[tuple[str, Owner]]) -> None:
         """Somebody waits for these: do not forget them, and make room for as many others as ever."""
-        count = 0
-        for count, (session, owner) in enumerate(needed, 1):  # noqa: B007
+        for session, owner in needed:
             self.chats.get(session)
             self.owners.get(owner)
             self.by_key.get(owner[0])
         for memory in (self.chats, self.owners, self.by_key):
-            memory.most = MOST + count
+            memory.most = MOST + len(needed)

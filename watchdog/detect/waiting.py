@@ -171,7 +171,7 @@ class Watch:
 
     def _know(self, session: str, owner: Owner, at: datetime) -> None:
         if self.sessions.know(session, owner, at):
-            self.sessions.keep((one.session, (one.key, one.user)) for one in self._all())
+            self.sessions.keep([(one.session, (one.key, one.user)) for one in self._all()])
 
     def _link(self, captures: Captures, event: Event) -> None:
         """A turn begins: find the message that it answers."""
@@ -190,7 +190,7 @@ class Watch:
         known = self.sessions.chats.get(session)
         if len(keys) != 1:
             if known is None:
-                self.workers.meet(session, stranger(common, keys, event.at))
+                self.workers.meet(session, stranger(common, found, event.at))
             return
         answered = found[0]
         if known is not None and known[0] == answered.key:

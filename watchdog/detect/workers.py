@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from watchdog.detect.common import Captures
-from watchdog.detect.sessions import NEVER, Sessions, Stranger, Waiting, may_be_for
+from watchdog.detect.sessions import NEVER, Sessions, Stranger, Waiting, agree
 
-FEW = 20  # chats that a session may be for; with more of them it may be for any
-ANYWHERE = 100  # sessions remembered that may be for any chat
+FEW = 20  # chats that are remembered by name; of more, what they said is
+ANYWHERE = 1000  # sessions remembered that may be for more chats than these
 MEMORY = 10_000  # sessions of which we cannot tell
 NOBODY = "", NEVER  # works for no chat that we know
 
@@ -23,7 +23,7 @@ class Workers:
         self.engaged: dict[str, list[Waiting]] = {}  # session → who has it
         self.strangers: dict[str, Stranger] = {}  # sessions of which we cannot tell for whom they work
         self.suspects: dict[str, dict[str, None]] = {}  # key of a chat → those that may work for it
-        self.anywhere: dict[str, None] = {}  # those that may work for any
+        self.anywhere: dict[str, None] = {}  # those that may work for more than a few
 
     def engage(self, one: Waiting, session: str, linked: datetime = NEVER) -> None:
         """This session works for it: its own turn told so, or it answered the last time."""
@@ -46,7 +46,7 @@ class Workers:
             self.forget()
         self.strangers[session] = stranger
         self.anywhere.pop(session, None)
-        _, keys, _ = stranger
+        keys = stranger[1]
         for key in keys:
             self.suspects.setdefault(key, {})[session] = None
         if not keys:
@@ -57,7 +57,7 @@ class Workers:
 
     def forget(self, before: datetime | None = None) -> None:
         """Those whose turn began before all that waits now work for nobody that we know."""
-        left = {name: one for name, one in self.strangers.items() if before is not None and one[2] >= before}
+        left = {name: one for name, one in self.strangers.items() if before is not None and one[3] >= before}
         self.strangers, self.suspects, self.anywhere = {}, {}, {}
         for name, one in left.items():
             self.meet(name, one)
@@ -70,14 +70,14 @@ class Workers:
         return names
 
     def maybe(self, one: Waiting, since: datetime, anywhere: Iterable[str]) -> list[str]:
-        """Those that may have worked for it since then, of which we cannot tell; of those that may be for any, look at these."""
+        """Those that may have worked for it since then, of which we cannot tell; of those that may be for many, look at these."""
         if one.linked <= since:
             return []
         names = (*self.suspects.get(one.key, ()), *anywhere)
-        return [name for name in names if (stranger := self.strangers.get(name)) is not None and may_be_for(stranger, one)]
+        return [name for name in names if (stranger := self.strangers.get(name)) is not None and self.may_be_for(stranger, one)]
 
     def whom(self, session: str, at: datetime) -> list[Waiting]:
-        """Those for whom this session worked at that time, or may have; of one that may be anybody's, nobody."""
+        """Those for whom this session worked at that time, or may have; of one that may be for many, nobody."""
         maybe = [*self.engaged.get(session, ()), *self.waiting.get(self.sessions.chats.get(session, NOBODY)[0], ())]
         if (stranger := self.strangers.get(session)) is not None:
             maybe += [one for key in stranger[1] for one in self.waiting.get(key, ())]
@@ -91,7 +91,16 @@ class Workers:
         if at >= known:
             return bool(key == one.key and not one.session)
         stranger = self.strangers.get(session)
-        return stranger is not None and at >= stranger[2] and may_be_for(stranger, one)
+        return stranger is not None and at >= stranger[3] and self.may_be_for(stranger, one)
+
+    def may_be_for(self, stranger: Stranger, one: Waiting) -> bool:
+        """A turn is for something that was said before it began."""
+        common, keys, told, began = stranger
+        if one.opened.at > began or not agree(one, common):
+            return False
+        if keys or not told:
+            return not keys or one.key in keys
+        return any(other.said == told and other.opened.at <= began for other in self.waiting.get(one.key, ()))
 
 
 def few(those: Iterable[Waiting]) -> list[Waiting]:
@@ -106,5 +115,10 @@ def few(those: Iterable[Waiting]) -> list[Waiting]:
     return found
 
 
-def stranger(common: Captures, keys: frozenset[str], at: datetime) -> Stranger:
-    return common, keys if len(keys) <= FEW else frozenset(), at
+def stranger(common: Captures, those: Sequence[Waiting], at: datetime) -> Stranger:
+    """A session whose turn may be for any of these; when they are many, for everyone who said the same; when there are none, for anybody."""
+    keys = frozenset(one.key for one in those)
+    if len(keys) <= FEW:
+        return common, keys, "", at
+    said = {one.said for one in those}
+    return common, frozenset(), said.pop() if len(said) == 1 else "", at
