@@ -93,7 +93,7 @@ class Inbounds:
         who = block.find(b" msg='", start, stop)
         begins, ends = who + 6, block.find(b"'", who + 6, stop)
         known = self.known.get(block[start:who]) if who >= 0 else None
-        if known is None or block[ends + 1 : stop] not in _TAILS or block.find(b"\\", begins, ends) >= 0:
+        if known is None or block[ends + 1 : stop] not in _TAILS or block.find(b"\\", begins, ends) >= 0 or block.find(b"\n", begins, ends) >= 0:
             found = HONEST.match(block, start)
             if found is None or found.end() != stop:
                 return None
