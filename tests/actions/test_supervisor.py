@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from watchdog.startcommand import gateway_command
 from watchdog.supervisor import (
     CONTAINER,
     LAUNCHD,
@@ -18,7 +19,6 @@ from watchdog.supervisor import (
     Facts,
     Unit,
     decide,
-    gateway_command,
     sudoers,
     with_permission,
 )  # fmt: skip

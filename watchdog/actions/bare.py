@@ -12,7 +12,7 @@ from watchdog.actions.common import failed, ok
 from watchdog.errors import WatchdogError
 from watchdog.model import Outcome
 from watchdog.process import start_time_of
-from watchdog.supervisor import gateway_command
+from watchdog.startcommand import gateway_command
 from watchdog.text import spell
 from watchdog.world import Gateway, World
 

@@ -51,7 +51,9 @@ def read_header(data: bytes) -> Header:
     if len(data) < 100:
         raise Bad(f"the file has {len(data)} bytes; a database has at least 512")
     if data[:16] != MAGIC:
-        raise Bad(foreign(data) or _unlike(data))
+        from watchdog.sqlite.foreign import instead
+
+        raise Bad(instead(data, MAGIC))
     raw_size = struct.unpack_from(">H", data, 16)[0]
     size = 65536 if raw_size == 1 else raw_size
     if size not in SIZES:
@@ -68,27 +70,6 @@ def read_header(data: bytes) -> Header:
         raise Bad(f"the header gives text encoding {encoding} and schema format {layout}, which do not go together")
     return Header(size, data[18], data[20], change, pages, free_head, free_count, cookie, largest_root, encoding,
                   user_version, application, struct.unpack_from(">I", data, 92)[0])
-
-
-def foreign(data: bytes) -> str:
-    """What the file is instead, when its first bytes tell."""
-    if data[:5] == b"SQLit" and data[5:8] in (b"\x17\x03\x01", b"\x17\x03\x02", b"\x17\x03\x03"):
-        return "a TLS record was written over the header: a socket and the file shared a descriptor"
-    for magic, name in ((b"\x1f\x8b", "gzip data"), (b"age-encryption.org", "an age-encrypted file"),
-                        (b"-----BEGIN AGE", "an age-encrypted file"), (b"PK\x03\x04", "a zip archive"),
-                        (b"\x28\xb5\x2f\xfd", "zstd data"), (b"BZh", "bzip2 data"), (b"\xfd7zXZ", "xz data")):
-        if data.startswith(magic):
-            return f"the file is {name}, not a database"
-    if data and not data.strip(b"\0"):
-        return "the header is all zeros"
-    return ""
-
-
-def _unlike(data: bytes) -> str:
-    """How far the first bytes are from SQLite's. Not the bytes: what lies there instead may be a chat, or a key."""
-    wrong = [at for at in range(16) if data[at] != MAGIC[at]]
-    which = f" (byte {wrong[0] + 1} is {data[wrong[0]]:02x})" if len(wrong) == 1 else ""
-    return f"the first 16 bytes are not SQLite's: {len(wrong)} wrong{which}"
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
