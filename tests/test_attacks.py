@@ -436,6 +436,16 @@ def test_a_configuration_file_that_is_a_pipe_is_a_mistake_with_a_name(tmp_path, 
     assert f"{name}: cannot be read: is not a regular file" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("words", [["check", "--dry-run", "--json", "--home"], ["check", "--home"], ["replay"], ["status", "--home"]], ids=" ".join)
+def test_a_home_whose_name_is_not_utf8_is_a_sentence(tmp_path, capsys, words):
+    home = os.path.join(tmp_path, os.fsdecode(b"home\xff"))
+    os.makedirs(os.path.join(home, "logs"))
+    assert main([*words, home, "--config", str(tmp_path), "--state", str(tmp_path / "state")]) == 2
+    told = capsys.readouterr().err
+    assert "is not UTF-8" in told and told.isascii() and told.count("\n") == 1
+    assert not (tmp_path / "state").exists()
+
+
 def test_a_config_that_is_a_pipe_holds_nobody(tmp_path):
     os.mkfifo(tmp_path / "config.yaml")
     assert drain_of(tmp_path, ()) is None

@@ -62,7 +62,12 @@ class Context:
     @cached_property
     def home(self) -> Path:
         given = getattr(self.args, "home", None) or os.environ.get("HERMES_HOME")
-        return Path(os.path.abspath(os.path.expanduser(given))) if given else user_home() / ".hermes"
+        home = Path(os.path.abspath(os.path.expanduser(given))) if given else user_home() / ".hermes"
+        try:
+            str(home).encode()
+        except UnicodeEncodeError:  # nor could it be told in a message, a unit file or a line for cron
+            raise WatchdogError(f"{str(home)!r}: the name of this home is not UTF-8; give it another, or a link with a plain name") from None
+        return home
 
     @cached_property
     def config(self) -> Path:
