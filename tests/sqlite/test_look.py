@@ -14,6 +14,7 @@ from pathlib import Path
 import inject
 import pytest
 
+from watchdog.sqlite import look as look_module
 from watchdog.sqlite.look import databases, look
 from watchdog.sqlite.reference import release
 from watchdog.values import replace
@@ -197,6 +198,24 @@ def test_a_fault_that_a_writer_leaves_for_a_moment_is_no_fault(patient, monkeypa
     monkeypatch.setattr(module, "observe", half_way)
     assert look(path, pause=0).grade == "well"
     assert len(looks) == 5
+
+
+def test_a_wal_that_goes_away_while_it_is_looked_at_is_no_mystery(patient, monkeypatch):
+    path = patient("state")
+    writer = sqlite3.connect(path, isolation_level=None)
+    writer.execute("PRAGMA journal_mode=WAL")
+    writer.execute("CREATE TABLE later(x)")
+    first = look_module._open
+
+    def opened(name, files):
+        if name.endswith("-wal"):
+            writer.close()  # the last to leave takes the -wal away
+        return first(name, files)
+
+    monkeypatch.setattr(look_module, "_open", opened)
+    verdict = look(path)
+    assert verdict.grade in ("well", "drifted"), verdict.fault
+    assert not os.path.exists(f"{path}-wal")
 
 
 def test_a_fault_in_a_file_at_rest_is_looked_at_twice(patient, monkeypatch):

@@ -109,7 +109,7 @@ def _bad(seen: Seen) -> bool:
     return bool(seen.header_fault or seen.schema_fault or seen.bad_roots or seen.stale_wal or short)
 
 
-def observe(path: str, taken: holders.Scan | None = None) -> Seen:
+def observe(path: str, taken: holders.Scan | None = None, tries: int = TRIES) -> Seen:
     """Everything a look can tell without SQLite."""
     seen = Seen(path, kind_of((), path))
     try:
@@ -135,6 +135,8 @@ def observe(path: str, taken: holders.Scan | None = None) -> Seen:
     except PermissionError:
         return replace(seen, unknown="no permission to read it; run as its owner")
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and tries:
+            return observe(path, taken, tries - 1)  # whoever left last took the -wal away under our eyes
         return replace(seen, unknown=f"cannot read it: {error.strerror}")
 
 
