@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import importlib.util
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 from homes import NOW, dated
 
-from watchdog.rulebook import Rulebook, load
+from watchdog.config.rules import Rulebook
+from watchdog.job import load_rules
 
 
 @pytest.fixture(scope="session")
 def book() -> Rulebook:
-    return load()
+    return load_rules()
+
+
+@pytest.fixture(scope="session")
+def maker():
+    """scripts/make_schema.py, which records how configuration is read."""
+    path = Path(__file__).parent.parent / "scripts" / "make_schema.py"
+    spec = importlib.util.spec_from_file_location("make_schema", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture

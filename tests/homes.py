@@ -2,19 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from watchdog.reading import Sources
+from watchdog.config.rules import shipped_vocabulary
+from watchdog.model import Report
+from watchdog.sources.chat_text import ChatText
+from watchdog.sources.process import Farewells
+from watchdog.sources.read import Sources
+from watchdog.store import Store
+from watchdog.store.incidents import record_check
 
 SAMPLES = Path(__file__).parent.parent / "samples" / "logs"
 NOW = datetime(2026, 5, 19, 10, 41, tzinfo=UTC)
 
 
 def dated(text: str, day: str = "2026-05-19") -> str:
-    lines = [f"{day} {line}" if line[:2].isdigit() and line[2:3] == ":" else line for line in text.strip("\n").split("\n")]
+    lines = [
+        f"{day} {line}" if line[:2].isdigit() and line[2:3] == ":" else line
+        for line in text.strip("\n").split("\n")
+    ]
     return "\n".join(lines) + "\n" if text.strip() else ""
 
 
 def saved(folder: Path, gateway: str = "running", **more) -> Sources:
     return Sources(folder, zone=UTC, stated=gateway, **more)
+
+
+def chat_text() -> ChatText:
+    """Cuts chat text as the shipped vocabulary says."""
+    return ChatText(shipped_vocabulary().with_chat_text())
+
+
+def farewells() -> Farewells:
+    words = shipped_vocabulary()
+    return Farewells(words.role("started"), words.role("stopped"))
+
+
+def finish_check(
+    store: Store, now: datetime, start: datetime, blind: Mapping[str, str], rules: Iterable[str]
+) -> None:
+    """A check that found nothing, as the store remembers it."""
+    record_check(store, Report(start, now, "", blind, (), {}, (), ()), rules)

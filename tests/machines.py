@@ -6,15 +6,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Protocol
 
-from watchdog.limits import Limits
-from watchdog.model import Incident, Recipe
-from watchdog.recipes import read_recipe
-from watchdog.running import Ran
-from watchdog.supervisor import SYSTEM, Supervisor
-from watchdog.verify import Look
-from watchdog.world import Gateway, World
-from watchdog.yamlfile import read_documents
+from watchdog import pipeline
+from watchdog.config.limits import Limits
+from watchdog.config.recipes import read_recipe
+from watchdog.config.rules import Rulebook
+from watchdog.config.settings import Settings
+from watchdog.config.yaml import read_documents
+from watchdog.gateway.machine import GatewayProcess
+from watchdog.gateway.machine import Machine as RealMachine
+from watchdog.gateway.supervisor import SYSTEM, Supervisor
+from watchdog.job import Run, load_rules
+from watchdog.model import Incident, Plan, Reason, Recipe, plain
+from watchdog.notify.translate import in_english
+from watchdog.repair import Look
+from watchdog.sources.read import Sources
+from watchdog.steps import KINDS
+from watchdog.store import Store
+from watchdog.system.commands import Ran
 
 START = datetime(2026, 11, 16, 10, 0, tzinfo=UTC)
 SYSTEMCTL = "/usr/bin/systemctl"
@@ -24,12 +34,57 @@ RULES = Path(__file__).parent.parent / "rules"
 def shipped() -> dict[str, Recipe]:
     problems: list = []
     recipes = [
-        read_recipe(section)
+        read_recipe(section, KINDS)
         for path in sorted((RULES / "recipes").glob("*.yaml"))
         for section in read_documents(str(path), path.read_bytes(), problems)
     ]
     assert not problems, problems
     return {recipe.id: recipe for recipe in recipes}
+
+
+def run_of(book: Rulebook, store: Store | None, now: datetime, sources: Sources | None = None) -> Run:
+    """One run with the default settings; of a home that is not there unless its sources are given."""
+    sources = sources or Sources(Path("/nowhere"), zone=UTC, stated="running")
+    return Run(book, sources, Settings(backups=False), store, now, book.rules)
+
+
+def propose(
+    machine: Machine, store: Store | None, world: RealMachine | None = None, now: datetime | None = None
+) -> tuple[Plan, ...]:
+    """The plans for what is wrong with the machine, as a check makes them."""
+    run = run_of(machine.book, store, now or machine.now)
+    return pipeline.propose(machine.wrong, machine.not_checked, run, world or machine.world())
+
+
+def ask(
+    machine: Machine, store: Store, world: RealMachine | None = None, now: datetime | None = None
+) -> tuple[Plan, ...]:
+    """The same, recorded, so that people may be asked."""
+    run = run_of(machine.book, store, now or machine.now)
+    return pipeline.ask(machine.wrong, machine.not_checked, run, world or machine.world())
+
+
+class HasReason(Protocol):
+    @property
+    def reason(self) -> Reason | None: ...
+
+
+def said(told: HasReason) -> str:
+    """The English sentence of an outcome, an answer or a stored plan."""
+    return in_english(told.reason)
+
+
+def waits_for(plan: Plan) -> str:
+    """Why a plan waits, in English; '' when it does not."""
+    return in_english(plan.hold.reason) if plan.hold else ""
+
+
+def book(recipes: Mapping[str, Recipe] | None = None) -> Rulebook:
+    """The shipped rules, with these recipes."""
+    return Rulebook(_SHIPPED.rules, shipped() if recipes is None else recipes)
+
+
+_SHIPPED = load_rules()
 
 
 @dataclass
@@ -55,6 +110,10 @@ class Machine:
     unsure: frozenset[str] = frozenset()
     starts: list[datetime] = field(default_factory=list)
 
+    @property
+    def book(self) -> Rulebook:
+        return book(self.recipes)
+
     def clock(self) -> datetime:
         return self.now
 
@@ -74,10 +133,18 @@ class Machine:
             self.starts.append(self.now)
         return Ran(0, "")
 
-    def gateway(self) -> Gateway:
-        return Gateway(self.alive, self.pid if self.alive else 0, self.pid * 10 if self.alive else 0, (), self.turns, None, None)
+    def gateway(self) -> GatewayProcess:
+        return GatewayProcess(
+            self.alive,
+            self.pid if self.alive else 0,
+            self.pid * 10 if self.alive else 0,
+            (),
+            self.turns,
+            None,
+            None,
+        )
 
-    def world(self) -> World:
+    def world(self) -> RealMachine:
         unit = "hermes-gateway.service"
         who = Supervisor(
             SYSTEM,
@@ -85,9 +152,9 @@ class Machine:
             "hermes",
             *((SYSTEMCTL, verb, unit) for verb in ("stop", "start", "restart")),
             may_act=self.may_act,
-            why_not=self.why_not,
+            why_not=plain(self.why_not),
         )
-        return World(
+        return RealMachine(
             self.folder,
             self.folder / "state",
             who,
@@ -106,8 +173,10 @@ class Machine:
     def look_again(self, since: datetime | None) -> Look:
         wrong = [] if self.cured_by and self.cured_by(self) else self.wrong
         if since is not None:  # only what happened after it: a dead gateway is, a stuck chat is not
-            wrong = [one for one in wrong if one.rule not in ("session-stuck", "crash-loop") or not self.alive]
-        return Look(tuple(wrong), self.recipes, self.not_checked, off=self.off, unsure=self.unsure)
+            wrong = [
+                one for one in wrong if one.rule not in ("session-stuck", "crash-loop") or not self.alive
+            ]
+        return Look(tuple(wrong), self.book, self.not_checked, off=self.off, unsure=self.unsure)
 
     def restarted(self) -> bool:
         return any(argv[1] in ("start", "restart") for argv in self.ran if argv[0] == SYSTEMCTL)
@@ -125,7 +194,17 @@ def incident(
     **more: object,
 ) -> Incident:
     plain = Incident(
-        1, rule, key, "high", status, rule.replace("-", " "), f"{rule} of {key}", at - timedelta(minutes=20), at, at, recipe=recipe
+        1,
+        rule,
+        key,
+        "high",
+        status,
+        rule.replace("-", " "),
+        f"{rule} of {key}",
+        at - timedelta(minutes=20),
+        at,
+        at,
+        recipe=recipe,
     )
     return replace(plain, **more)  # type: ignore[arg-type]
 
@@ -134,6 +213,9 @@ STUCK = incident()
 DEAD = incident("gateway-down", "gateway", "start-gateway")
 BROKEN = incident("database-broken", "state.db", "heal-database", facts={"database": "state.db"})
 LACKING = incident(
-    "missing-column", "kanban.db", "add-missing-columns", facts={"database": "kanban.db", "missing": "tasks.session_id TEXT"}
+    "missing-column",
+    "kanban.db",
+    "add-missing-columns",
+    facts={"database": "kanban.db", "columns": "tasks.session_id TEXT"},
 )
 LOOP = incident("crash-loop", "gateway", "stop-crash-loop")

@@ -12,19 +12,48 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from watchdog.actions.gateway import Args as GatewayArgs
-from watchdog.model import Change, Event, Hold, Incident, Plan, Report, Step, Verify
-from watchdog.plan import digest_of
+from watchdog import pipeline
+from watchdog.approval import replies
+from watchdog.config.notify_settings import NotifySettings
+from watchdog.config.rules import Rulebook
+from watchdog.config.settings import Settings
+from watchdog.job import Run, load_rules
+from watchdog.model import (
+    Change,
+    Event,
+    Hold,
+    Incident,
+    Notification,
+    Outcome,
+    OutcomeKind,
+    Plan,
+    Reason,
+    Report,
+    Step,
+    Verify,
+    plain,
+)
+from watchdog.notify import MessageContext
+from watchdog.notify.translate import read_words, with_rules
+from watchdog.plan.planner import digest_of
+from watchdog.plan.reasons import Cost
+from watchdog.sources.read import Sources
+from watchdog.steps.gateway import Args as GatewayArgs
+from watchdog.steps.reasons import Describe
 
 NOW = datetime(2026, 5, 19, 8, 41, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
-SAY = "{platform} chat {chat} has waited {waited} for an answer (limit {longer_than})"
+BOOK = load_rules()
+STUCK = {"platform": "telegram", "chat": "42", "waited": 26 * MINUTE, "longer_than": 15 * MINUTE}
 
 
-def incident(number: int = 1, rule: str = "session-stuck", key: str = "telegram/42", at: datetime = NOW, **more: Any) -> Incident:
+def incident(
+    number: int = 1, rule: str = "session-stuck", key: str = "telegram/42", at: datetime = NOW, **more: Any
+) -> Incident:
     base: dict[str, Any] = {
         "severity": "high",
         "status": "open",
@@ -34,29 +63,51 @@ def incident(number: int = 1, rule: str = "session-stuck", key: str = "telegram/
         "opened_at": at - 11 * MINUTE,
         "last_seen_at": at,
         "recipe": "restart-gateway",
+        "fields": STUCK if rule == "session-stuck" and "says" not in more else {},
         "evidence": (Event(at - 26 * MINUTE, "gateway.log", "inbound message: platform=telegram chat=42"),),
     }
     return Incident(id=number, rule=rule, key=key, **{**base, **more})
 
 
-def plan(*incidents: Incident, hold: Hold | None = None, home: str = "/home/hermes/.hermes", **more: Any) -> Plan:
+def plan(
+    *incidents: Incident, hold: Hold | None = None, home: str = "/home/hermes/.hermes", **more: Any
+) -> Plan:
     about = incidents or (incident(),)
     made = Plan(
         title="Restart the gateway",
         incidents=tuple(f"{one.rule} {one.key}".strip() for one in about),
         recipes=("restart-gateway",),
         steps=(Step("gateway", GatewayArgs("restart")),),
-        words=("restart the gateway (hermes-gateway.service): systemctl --user restart hermes-gateway.service",),
+        words=(
+            Reason(
+                Describe.RESTART_UNIT,
+                {
+                    "name": "hermes-gateway.service",
+                    "command": "systemctl --user restart hermes-gateway.service",
+                },
+            ),
+        ),
         digest="",
         hold=hold,
         verify=Verify(("session-stuck",)),
-        costs="1 turn is being answered; they get up to 2 minutes to finish, then they are cut off",
+        costs=Reason(Cost.REPLIES, {"count": 1, "wait": 2 * MINUTE}),
         host="box",
         home=home,
         restarts=True,
         **more,
     )
     return replace(made, digest=digest_of(made))
+
+
+def ended(
+    digest: str, what: str, ok: bool, says: str | Reason, took: timedelta = timedelta(0), **more: Any
+) -> Outcome:
+    """What came of a plan or of a step, in words."""
+    kinds = {"verify": OutcomeKind.VERIFICATION, "plan": OutcomeKind.PLAN}
+    reason = plain(says) if isinstance(says, str) else says
+    return Outcome(
+        digest, kinds.get(what.split()[0], OutcomeKind.STEP), plain(what), ok, reason, took, **more
+    )
 
 
 def report(*changes: Change, at: datetime = NOW, **more: Any) -> Report:
@@ -73,8 +124,37 @@ def report(*changes: Change, at: datetime = NOW, **more: Any) -> Report:
     return Report(**{**base, **more})
 
 
+def context(language: str = "en", book: Rulebook = BOOK, **more: Any) -> MessageContext:
+    words = with_rules(read_words(language, more.pop("zone", None)), book.rules, book.recipes.values())
+    return MessageContext(NOW, "box", words, {rule.id: rule for rule in book.rules}, **more)
+
+
+def tell(
+    told: Report, store: Any, settings: NotifySettings, at: datetime, book: Rulebook = BOOK
+) -> tuple[tuple[Notification, ...], tuple[str, ...]]:
+    """Close, choose, ask and send, as a check does."""
+    return pipeline.tell(told, _run(store, settings, at, book))
+
+
+def hear(
+    store: Any, settings: NotifySettings, at: datetime, wait: timedelta = timedelta(0), **pace: Any
+) -> tuple[tuple[replies.ReplyResult, ...], tuple[str, ...]]:
+    """The answers since the last look; with a pace of its own where a test gives one."""
+    run = _run(store, settings, at, BOOK)
+    if pace:
+        return replies.hear(run.messenger(), None, replies.Patience(wait, **pace))
+    return pipeline.hear(run, wait)
+
+
+def _run(store: Any, settings: NotifySettings, at: datetime, book: Rulebook) -> Run:
+    sources = Sources(Path("/home/hermes/.hermes"), zone=UTC)
+    return Run(book, sources, Settings(notify=settings), store, at, book.rules)
+
+
 class Server:
-    """An HTTP server in a thread that remembers what it was asked; `answer(method, path, body) -> (status, bytes)`."""
+    """An HTTP server in a thread that remembers what it was asked; `answer(method, path, body) -> (status,
+    bytes)`.
+    """
 
     def __init__(self) -> None:
         self.requests: list[tuple[str, str, bytes]] = []
@@ -126,7 +206,13 @@ class Ntfy(Server):
         super().__init__()
 
     def post(self, topic: str, message: str, **more: Any) -> dict[str, Any]:
-        entry = {"id": f"m{len(self.messages):010d}", "time": int(time.time()), "event": "message", "topic": topic, "message": message}
+        entry = {
+            "id": f"m{len(self.messages):010d}",
+            "time": int(time.time()),
+            "event": "message",
+            "topic": topic,
+            "message": message,
+        }
         self.messages.append({**more, **entry})
         return self.messages[-1]
 
@@ -168,12 +254,24 @@ class Telegram(Server):
         self.updates.append({"update_id": next(self.numbers), **update})
 
     def write(self, who: int, text: str, chat: int | None = None, **more: Any) -> None:
-        message = {"message_id": next(self.numbers), "from": {"id": who}, "chat": {"id": chat or who}, "date": int(time.time())}
+        message = {
+            "message_id": next(self.numbers),
+            "from": {"id": who},
+            "chat": {"id": chat or who},
+            "date": int(time.time()),
+        }
         self.push(message={**message, "text": text, **more})
 
     def tap(self, who: int, data: str, chat: int | None = None) -> None:
         message = {"message_id": 1, "chat": {"id": chat or who}, "date": int(time.time())}
-        self.push(callback_query={"id": str(next(self.numbers)), "from": {"id": who}, "data": data, "message": message})
+        self.push(
+            callback_query={
+                "id": str(next(self.numbers)),
+                "from": {"id": who},
+                "data": data,
+                "message": message,
+            }
+        )
 
     def answer(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
         fields, call = json.loads(body or b"{}"), path.rsplit("/", 1)[1]
@@ -194,7 +292,9 @@ class Telegram(Server):
 
 
 class Matrix(Server):
-    """A room on a homeserver: send, sync, aliases; a stand-in for the fast suite (the lab asks a real Synapse)."""
+    """A room on a homeserver: send, sync, aliases; a stand-in for the fast suite (the lab asks a real
+    Synapse).
+    """
 
     def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []
@@ -203,7 +303,9 @@ class Matrix(Server):
     def write(self, sender: str, body: str, **content: Any) -> None:
         told = {"msgtype": "m.text", "body": body, **content}
         stamp = int(time.time() * 1000)
-        self.events.append({"type": "m.room.message", "sender": sender, "content": told, "origin_server_ts": stamp})
+        self.events.append(
+            {"type": "m.room.message", "sender": sender, "content": told, "origin_server_ts": stamp}
+        )
 
     def answer(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
         url = urlsplit(path)
@@ -220,7 +322,10 @@ class Matrix(Server):
         limit = json.loads(query["filter"][0])["room"]["timeline"]["limit"]
         new = self.events[since:]
         timeline = {"events": new[-limit:], "limited": len(new) > limit}
-        answer = {"next_batch": f"s{len(self.events)}", "rooms": {"join": {"!ops:lab.local": {"timeline": timeline}}}}
+        answer = {
+            "next_batch": f"s{len(self.events)}",
+            "rooms": {"join": {"!ops:lab.local": {"timeline": timeline}}},
+        }
         return 200, json.dumps(answer).encode()
 
     def said(self) -> list[str]:

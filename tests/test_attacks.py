@@ -1,4 +1,6 @@
-"""What the agent itself may try: it writes the home, its databases, its logs and its pid file, and wants the watchdog to act for it."""
+"""What the agent itself may try: it writes the home, its databases, its logs and its pid file, and wants the
+watchdog to act for it.
+"""
 
 from __future__ import annotations
 
@@ -16,37 +18,42 @@ from pathlib import Path
 
 import pytest
 from homes import NOW
-from machines import Machine, incident
+from machines import Machine, incident, propose, run_of, said, waits_for
+from machines import ask as ask_for
 
-from watchdog.acting import ask as ask_for
-from watchdog.acting import propose
-from watchdog.actions import add_column, bare, heal_database
-from watchdog.actions.common import fill
+from watchdog.approval.channels.telegram import same_bot
 from watchdog.cli import main
-from watchdog.cli.plans_shown import shown
+from watchdog.cli.plans import shown
+from watchdog.config import rules as rule_files
+from watchdog.config.notify_settings import Channel, Secret
+from watchdog.config.rules import shipped_folder
+from watchdog.config.settings import load_settings
 from watchdog.errors import ConfigError, WatchdogError
-from watchdog.hands import ANYONE, hands
-from watchdog.interrupted import resume
-from watchdog.message import render
-from watchdog.model import Incident, Step
+from watchdog.gateway.decide import decide
+from watchdog.gateway.facts import Container, HostFacts, Surroundings, Unit
+from watchdog.gateway.machine import GatewayProcess
+from watchdog.gateway.machine import Machine as RealMachine
+from watchdog.gateway.release import drain_of
+from watchdog.gateway.supervisor import PROCESS, SYSTEM, Supervisor
+from watchdog.job import load_rules
+from watchdog.model import Incident, Step, plain
+from watchdog.notify.compose import render
+from watchdog.notify.translate import in_english
 from watchdog.pipeline import check, full_check
-from watchdog.process import start_time_of
-from watchdog.reading import Sources
-from watchdog.replies.telegram import same_bot
-from watchdog.rulebook import load, shipped_folder
-from watchdog.settings import Settings, load_settings
+from watchdog.repair import Look, RepairJob, resume_plan
+from watchdog.repair.verify import verify
+from watchdog.sources.read import Sources
 from watchdog.sqlite.heal import heal, migrate, snapshot
-from watchdog.sqlite.kinds import is_virtual
-from watchdog.sqlite.look import MOST_BOARDS, databases, look, passed_over
-from watchdog.sqlite.making import make
-from watchdog.sqlite.reference import ask, columns_of, installed, pythons, releases
+from watchdog.sqlite.inspect import MOST_BOARDS, databases, look, passed_over
+from watchdog.sqlite.installed import ask, installed, pythons
+from watchdog.sqlite.schema import columns_of, is_virtual, make, releases
+from watchdog.steps import add_column, heal_database
+from watchdog.steps import bare_process as bare
+from watchdog.steps.common import UnfitFact, fill
 from watchdog.store import Store
 from watchdog.store import plans as rows
-from watchdog.supervisor import PROCESS, SYSTEM, Container, Facts, Supervisor, Unit, decide
-from watchdog.surroundings import drain_of
-from watchdog.targets import Channel, Secret
-from watchdog.verify import Look, verify
-from watchdog.world import Gateway, World, command_of
+from watchdog.system.privileges import ANYONE, hands
+from watchdog.system.procfs import command_of, start_time_of
 
 AGENT = 65534  # nobody: the user whom the gateway runs as, in tests where the watchdog is root
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root has something to lose to another user")
@@ -78,7 +85,9 @@ def forged(path: Path, sql: str) -> Path:
 ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c"
 
 
-@pytest.mark.parametrize("sql", ["VACUUM INTO '{}'", "ATTACH '{}' AS x", f"CREATE TABLE messages AS {ENDLESS}", ENDLESS])
+@pytest.mark.parametrize(
+    "sql", ["VACUUM INTO '{}'", "ATTACH '{}' AS x", f"CREATE TABLE messages AS {ENDLESS}", ENDLESS]
+)
 def test_a_schema_that_is_a_command_is_not_run_by_a_look(tmp_path, sql):
     told = look(forged(tmp_path / "state.db", sql.format(tmp_path / "made")))
     assert not (tmp_path / "made").exists()
@@ -122,7 +131,7 @@ def broken(home: Path, kind: str = "state") -> Path:
     """A real database of the agent's whose header is gone."""
     path = home / f"{kind}.db"
     db = sqlite3.connect(path)
-    for thing in releases()[-1].things[kind]:
+    for thing in releases()[-1].objects[kind]:
         if thing.type == "table" and not is_virtual(thing.sql):
             db.execute(thing.sql)
     db.execute("INSERT INTO sessions(id, source, started_at) VALUES('one', 'cli', 1.0)")
@@ -165,7 +174,7 @@ def test_roots_own_backup_heals_a_database_that_nothing_else_can(home, place):
     assert snapshot(path, backups).ok
     path.write_bytes(os.urandom(8192))
     report = heal(path, backups=backups)
-    assert report.rung == "restored from the backup", report
+    assert report.strategy == "restored from the backup", report
     assert not [one for one in home.iterdir() if "lent" in one.name]
 
 
@@ -310,7 +319,9 @@ def test_a_pid_file_that_is_a_pipe_holds_nobody(tmp_path):
     assert isinstance(list(pythons(tmp_path)), list)
 
 
-@pytest.mark.parametrize("answer", ["{}", "[]", "7", '{"found": 7}', '{"found": {"state": [[1]]}, "version": ""}', '{"found": {}}'])
+@pytest.mark.parametrize(
+    "answer", ["{}", "[]", "7", '{"found": 7}', '{"found": {"state": [[1]]}, "version": ""}', '{"found": {}}']
+)
 def test_a_program_that_answers_nonsense_is_no_hermes(tmp_path, monkeypatch, answer):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     program = tmp_path / "python"
@@ -323,7 +334,17 @@ def test_a_program_that_answers_nonsense_is_no_hermes(tmp_path, monkeypatch, ans
 
 HOME = "/home/hermes/.hermes"
 ARGV = ("/opt/hermes/venv/bin/hermes", "gateway", "run")
-FACTS = Facts(HOME, 0, "root", "hermes", 1000, pid=812, pid_uid=1000, cgroup="0::/user.slice/session-3.scope\n", argv=ARGV)
+FACTS = HostFacts(
+    HOME,
+    0,
+    "root",
+    "hermes",
+    1000,
+    pid=812,
+    pid_uid=1000,
+    cgroup="0::/user.slice/session-3.scope\n",
+    argv=ARGV,
+)
 
 
 @pytest.mark.parametrize(
@@ -331,18 +352,24 @@ FACTS = Facts(HOME, 0, "root", "hermes", 1000, pid=812, pid_uid=1000, cgroup="0:
     [
         (Unit("ssh.service", SYSTEM, 812, "/usr/sbin/sshd -D"), 0, ("sshd:", "/usr/sbin/sshd")),
         (Unit("shop.service", SYSTEM, 812, "/srv/shop/run", "/srv/shop", "hermes"), 1000, ("/srv/shop/run",)),
-        (Unit("hermes-gateway-bob.service", SYSTEM, 812, "hermes gateway run", "/home/bob/.hermes", "bob"), 1001, ARGV),
+        (
+            Unit("hermes-gateway-bob.service", SYSTEM, 812, "hermes gateway run", "/home/bob/.hermes", "bob"),
+            1001,
+            ARGV,
+        ),
     ],
 )
 def test_a_pid_file_that_names_another_service_restarts_nothing(unit, uid, argv):
-    found = decide(replace(FACTS, pid_uid=uid, argv=argv, cgroup=f"0::/system.slice/{unit.name}\n", units=(unit,)))
+    found = decide(
+        replace(FACTS, pid_uid=uid, argv=argv, cgroup=f"0::/system.slice/{unit.name}\n", units=(unit,))
+    )
     assert found.unit != unit.name and not found.may_act
 
 
 def test_a_pid_file_that_names_a_process_in_another_container_restarts_nothing():
     box = Container("ab" * 32, "postgres", "docker", ("/var/lib/postgres",))
-    found = decide(replace(FACTS, cgroup=f"0::/system.slice/docker-{box.id}.scope\n", containers=(box,)))
-    assert not found.may_act and "does not mount" in found.why_not
+    found = decide(replace(FACTS, around=Surroundings(box.id, "docker", containers=(box,))))
+    assert not found.may_act and "does not have /home/hermes/.hermes as a volume" in in_english(found.why_not)
 
 
 @pytest.mark.parametrize(
@@ -357,11 +384,11 @@ def test_a_pid_file_that_names_a_process_in_another_container_restarts_nothing()
 )
 def test_root_neither_ends_nor_starts_for_one_user_what_is_anothers(more, why):
     found = decide(replace(FACTS, **more))
-    assert not found.may_act and why in found.why_not
+    assert not found.may_act and why in in_english(found.why_not)
 
 
-def looked_at(child: subprocess.Popen) -> Gateway:
-    return Gateway(True, child.pid, start_time_of(child.pid) or 0, command_of(child.pid))
+def looked_at(child: subprocess.Popen) -> GatewayProcess:
+    return GatewayProcess(True, child.pid, start_time_of(child.pid) or 0, command_of(child.pid))
 
 
 @pytest.fixture
@@ -374,17 +401,19 @@ def bystander():
 
 
 def test_a_pid_file_that_is_rewritten_after_the_approval_ends_no_other_process(tmp_path, bystander):
-    approved = Gateway(True, os.getpid(), start_time_of(os.getpid()) or 0, ARGV)
-    world = World(tmp_path, tmp_path, Supervisor(PROCESS, uid=os.getuid(), argv=ARGV), approved)
+    approved = GatewayProcess(True, os.getpid(), start_time_of(os.getpid()) or 0, ARGV)
+    world = RealMachine(tmp_path, tmp_path, Supervisor(PROCESS, uid=os.getuid(), argv=ARGV), approved)
     told = bare.stop(world, looked_at(bystander))
-    assert not told.ok and "which was approved; nothing was signalled" in told.says
+    assert not told.ok and "which was approved; nothing was signalled" in said(told)
 
 
 def test_a_process_that_is_no_gateway_is_never_ended(tmp_path, bystander):
-    world = World(tmp_path, tmp_path, Supervisor(PROCESS, uid=os.getuid(), argv=ARGV), Gateway(False))
-    assert "is not a gateway; nothing was signalled" in bare.stop(world, looked_at(bystander)).says
+    world = RealMachine(
+        tmp_path, tmp_path, Supervisor(PROCESS, uid=os.getuid(), argv=ARGV), GatewayProcess(False)
+    )
+    assert "is not a gateway; nothing was signalled" in said(bare.stop(world, looked_at(bystander)))
     strange = replace(world, supervisor=replace(world.supervisor, uid=os.getuid() + 1))
-    assert "belongs to somebody else" in bare.stop(strange, looked_at(bystander)).says
+    assert "belongs to somebody else" in said(bare.stop(strange, looked_at(bystander)))
 
 
 @as_root
@@ -392,7 +421,12 @@ def test_a_home_that_is_exchanged_for_one_of_roots_starts_nothing_as_root(home, 
     evil = place / "evil"
     evil.write_text(f"#!/bin/sh\nid -u > {place}/ran\n")
     evil.chmod(0o755)
-    world = World(home, place / "state", Supervisor(PROCESS, uid=AGENT, argv=(str(evil), "gateway", "run")), Gateway(False))
+    world = RealMachine(
+        home,
+        place / "state",
+        Supervisor(PROCESS, uid=AGENT, argv=(str(evil), "gateway", "run")),
+        GatewayProcess(False),
+    )
     home.rename(place / "away")
     home.symlink_to(place)
     with pytest.raises(WatchdogError, match="another user than when it was approved"):
@@ -413,7 +447,9 @@ def test_a_drain_that_is_no_number_ends_no_check(tmp_path, value):
     drain_of(tmp_path, ())
 
 
-@pytest.mark.parametrize("words", [["doctor"], ["db", "backup"], ["db", "check", "--deep"], ["check"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [["doctor"], ["db", "backup"], ["db", "check", "--deep"], ["check"]], ids=" ".join
+)
 def test_a_home_of_pipes_and_dead_links_holds_no_command(tmp_path, monkeypatch, capsys, words):
     home = tmp_path / "home"
     (home / "logs").mkdir(parents=True)
@@ -432,11 +468,29 @@ def test_a_configuration_file_that_is_a_pipe_is_a_mistake_with_a_name(tmp_path, 
     (tmp_path / name).parent.mkdir(exist_ok=True)
     os.mkfifo(tmp_path / name, 0o600)
     (tmp_path / "home" / "logs").mkdir(parents=True)
-    assert main(["check", "--dry-run", "--home", str(tmp_path / "home"), "--config", str(tmp_path), "--state", str(tmp_path / "state")]) == 2
+    assert (
+        main(
+            [
+                "check",
+                "--dry-run",
+                "--home",
+                str(tmp_path / "home"),
+                "--config",
+                str(tmp_path),
+                "--state",
+                str(tmp_path / "state"),
+            ]
+        )
+        == 2
+    )
     assert f"{name}: cannot be read: is not a regular file" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["check", "--dry-run", "--json", "--home"], ["check", "--home"], ["replay"], ["status", "--home"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "words",
+    [["check", "--dry-run", "--json", "--home"], ["check", "--home"], ["replay"], ["status", "--home"]],
+    ids=" ".join,
+)
 def test_a_home_whose_name_is_not_utf8_is_a_sentence(tmp_path, capsys, words):
     home = os.path.join(tmp_path, os.fsdecode(b"home\xff"))
     os.makedirs(os.path.join(home, "logs"))
@@ -478,9 +532,18 @@ def config(place: Path, kind: str = "detect") -> Path:
 @pytest.mark.parametrize(
     ("bend", "says"),
     [
-        (lambda file: file.chmod(0o666), "others may write this file, and a rule decides what is seen; chmod go-w {file}"),
-        (lambda file: file.chmod(0o664), "others may write this file, and a rule decides what is seen; chmod go-w {file}"),
-        (lambda file: os.chown(file, AGENT, AGENT), "this file belongs to somebody else, and a rule decides what is seen; chown it: {file}"),
+        (
+            lambda file: file.chmod(0o666),
+            "others may write this file, and a rule decides what is seen; chmod go-w {file}",
+        ),
+        (
+            lambda file: file.chmod(0o664),
+            "others may write this file, and a rule decides what is seen; chmod go-w {file}",
+        ),
+        (
+            lambda file: os.chown(file, AGENT, AGENT),
+            "this file belongs to somebody else, and a rule decides what is seen; chown it: {file}",
+        ),
         (
             lambda file: file.parent.chmod(0o777),
             "others may put another file in its place, and a rule decides what is seen; chmod go-w {folder}",
@@ -493,36 +556,58 @@ def config(place: Path, kind: str = "detect") -> Path:
 )
 def test_root_believes_no_rule_that_others_may_write(place, bend, says):
     file = config(place)
-    assert load(place / "config").off == {"gateway-down": f"{file}:1"}
+    assert load_rules(place / "config").off["gateway-down"] == f"{file}:1"
     bend(file)
     with pytest.raises(ConfigError) as caught:
-        load(place / "config")
+        load_rules(place / "config")
     assert [problem.says for problem in caught.value.problems] == [says.format(file=file, folder=file.parent)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a: " + "[" * 40_000, "a: " + "{b: " * 20_000, "- " * 30_000, "? " * 30_000],
+    ids=lambda text: text[:6],
+)
+def test_lists_in_lists_without_end_are_a_mistake_with_a_name(tmp_path, text):
+    """Composing 40,000 levels ended the process with SIGSEGV."""
+    (tmp_path / "settings.yaml").write_text(text)
+    (tmp_path / "settings.yaml").chmod(0o600)
+    with pytest.raises(ConfigError, match=r"more than 40 levels|not YAML"):
+        load_settings(tmp_path)
 
 
 def test_a_rule_of_ones_own_group_is_fine_for_whoever_is_not_root(tmp_path, monkeypatch):
     file = config(tmp_path)
     file.chmod(0o664)
-    monkeypatch.setattr("watchdog.rulebook.os.getuid", lambda: os.geteuid() or AGENT)
-    assert list(load(tmp_path / "config").off) == ["gateway-down"]
+    monkeypatch.setattr(rule_files.os, "getuid", lambda: os.geteuid() or AGENT)
+    assert "gateway-down" in load_rules(tmp_path / "config").off
 
 
 def test_whose_a_file_is_does_not_depend_on_where_one_stands(place, monkeypatch):
     """Files beside the package are called by a short name, which means nothing elsewhere."""
     file = config(place)
     file.chmod(0o666)
-    monkeypatch.setattr("watchdog.rulebook.shipped_folder", lambda: place / "rules")
+    monkeypatch.setattr(rule_files, "shipped_folder", lambda: place / "rules")
     monkeypatch.chdir("/")
     with pytest.raises(ConfigError, match="others may write this file"):
-        load(place / "config", shipped=False)
+        load_rules(place / "config", shipped=False)
 
 
 def test_a_board_whose_name_is_a_trick_is_passed_over_and_told(tmp_path):
-    boards(tmp_path, b"plain", b"\xff\xfe", b"new\nline", b"\x1b[31mred", "turn\u202eed".encode(), "soft\u00adhyphen".encode())
+    boards(
+        tmp_path,
+        b"plain",
+        b"\xff\xfe",
+        b"new\nline",
+        b"\x1b[31mred",
+        "turn\u202eed".encode(),
+        "soft\u00adhyphen".encode(),
+    )
     assert [path.parent.name for path in databases(tmp_path)] == ["plain"]
     assert passed_over(tmp_path).startswith("5 databases in kanban/boards were not looked at")
     sources = Sources(tmp_path, zone=UTC, stated="running")
-    report = check(load(), sources, None, NOW, load().rules)
+    run = run_of(load_rules(), None, NOW, sources)
+    report = check(run, run.start)
     assert any("5 databases in kanban/boards" in note for note in report.notes)
 
 
@@ -538,18 +623,25 @@ def test_the_exact_command_can_be_typed_and_runs_nothing_else(tmp_path, name):
     path = f"kanban/boards/{name}/kanban.db"
     for kind in (heal_database, add_column):
         told = kind.describe(kind.Args(path), machine.world())
-        assert shlex.split(told.rpartition("hermes-watchdog")[2])[-1] == path
+        assert shlex.split(in_english(told).rpartition("hermes-watchdog")[2])[-1] == path
 
 
 def test_a_name_in_braces_is_not_filled_a_second_time():
     step = Step("heal_database", heal_database.Args("{database}"))
-    assert fill(step, {"database": "kanban/boards/{pid}/kanban.db", "pid": "1"}).args.database == "kanban/boards/{pid}/kanban.db"
+    assert (
+        fill(step, {"database": "kanban/boards/{pid}/kanban.db", "pid": "1"}).args.database
+        == "kanban/boards/{pid}/kanban.db"
+    )
 
 
-@pytest.mark.parametrize("value", ["a\nb", "a\u061cb", "a\u00adb", "a\ufeffb", "\udcff.db", "-x.db", "x" * 5000])
+@pytest.mark.parametrize(
+    "value", ["a\nb", "a\u061cb", "a\u00adb", "a\ufeffb", "\udcff.db", "-x.db", "x" * 5000]
+)
 def test_what_a_person_could_not_see_fills_no_step(value):
-    with pytest.raises(ValueError, match="not fit for a command"):
+    with pytest.raises(UnfitFact) as caught:
         fill(Step("heal_database", heal_database.Args("{database}")), {"database": value})
+    assert "not fit for a command" in in_english(caught.value.reason)
+    in_english(caught.value.reason).encode()  # also where the name is no text
 
 
 def ill(name: str) -> Incident:
@@ -559,7 +651,7 @@ def ill(name: str) -> Incident:
 def test_a_plan_holds_no_more_repairs_than_a_person_can_judge(tmp_path):
     machine = Machine(tmp_path)
     wrong = [ill(f"kanban/boards/b{number}/kanban.db") for number in range(40)]
-    (plan,) = propose(wrong, machine.recipes, None, machine.world(), machine.now)
+    (plan,) = propose(replace(machine, wrong=wrong), None)
     assert [step.kind for step in plan.steps] == ["gateway", *["heal_database"] * 8, "gateway"]
 
 
@@ -569,13 +661,15 @@ def test_a_board_that_is_a_link_does_not_spoil_the_cure_of_the_others(tmp_path):
     (tmp_path / "kanban" / "boards" / "trap").symlink_to("/etc")
     (tmp_path / "state.db").touch()
     trap = ill("kanban/boards/trap/kanban.db")
-    plan, refused = propose([ill("state.db"), trap], machine.recipes, None, machine.world(), machine.now)
+    plan, refused = propose(replace(machine, wrong=[ill("state.db"), trap]), None)
     assert [step.args.database for step in plan.steps if step.kind == "heal_database"] == ["state.db"]
-    assert refused.incidents == ("database-broken kanban/boards/trap/kanban.db",) and "symbolic link" in refused.hold.reason
-    still = Look((trap,), machine.recipes)
+    assert refused.incidents == (
+        "database-broken kanban/boards/trap/kanban.db",
+    ) and "symbolic link" in waits_for(refused)
+    still = Look((trap,), machine.book)
     told, noisy = verify(plan, machine.world(), lambda since: still, machine.now)
     assert told.ok and not noisy
-    worse = Look((trap, ill("kanban.db")), machine.recipes)
+    worse = Look((trap, ill("kanban.db")), machine.book)
     assert not verify(plan, machine.world(), lambda since: worse, machine.now)[0].ok
 
 
@@ -619,10 +713,10 @@ def test_settings_that_others_may_write_name_no_approvers(tmp_path):
 def test_a_recipe_in_a_folder_that_others_may_write_is_refused(tmp_path):
     (tmp_path / "recipes").mkdir()
     shutil.copy(shipped_folder() / "recipes" / "restart-gateway.yaml", tmp_path / "recipes")
-    load(tmp_path)
+    load_rules(tmp_path)
     (tmp_path / "recipes").chmod(0o777)
     with pytest.raises(ConfigError, match="others may put another file in its place"):
-        load(tmp_path)
+        load_rules(tmp_path)
 
 
 # What is shown must not act on whoever reads it.
@@ -635,13 +729,13 @@ def test_a_tick_in_a_command_ends_no_code_in_markdown():
 
 def test_a_stored_plan_paints_nothing_on_the_terminal(tmp_path):
     machine = Machine(tmp_path)
-    (plan,) = propose([ill("state.db")], machine.recipes, None, machine.world(), machine.now)
+    (plan,) = propose(replace(machine, wrong=[ill("state.db")]), None)
     evil = "\x1b[2J\x1b]0;owned\x07\nplan 9  approved"
-    plan = replace(plan, chain=evil, words=(evil,), evidence=(evil,))
+    plan = replace(plan, chain=plain(evil), words=(plain(evil),), evidence=(evil,))
     with Store.in_memory() as store:
         stored = rows.get(store, rows.save(store, plan, machine.now))
-    step = {"part": "steps", "number": 0, "ended_at": "x", "ok": 1, "says": evil, "output": evil}
-    text = shown(replace(stored, says=evil), [step], "")
+    step = {"part": "steps", "number": 0, "ended_at": "x", "ok": 1, "reason": plain(evil), "output": evil}
+    text = shown(replace(stored, reason=plain(evil)), [step], "")
     assert not any("\x1b" in line or "\x07" in line for line in text)
     assert not any(line.startswith("plan 9") for part in text for line in part.split("\n"))
 
@@ -658,30 +752,43 @@ def test_a_store_that_is_full_is_told_as_that_and_not_as_our_fault(tmp_path):
     with Store.open(tmp_path / "state" / "watchdog.db") as store:
         store.db.execute("PRAGMA max_page_count = 1")
         sources = Sources(tmp_path, zone=UTC, stated="running")
-        with pytest.raises(WatchdogError, match=r"cannot record in .*full; what could not be recorded was not begun"):
-            full_check(load(), sources, store, Settings(backups=False), tmp_path / "state", NOW)
+        with pytest.raises(
+            WatchdogError, match=r"cannot record in .*full; what could not be recorded was not begun"
+        ):
+            full_check(run_of(load_rules(), store, NOW, sources))
 
 
 def test_what_goes_on_after_a_crash_is_what_was_approved(tmp_path):
-    """A plan to restart one unit is cut off; by the time somebody resumes it, the gateway's unit is another one."""
+    """A plan to restart one unit is cut off; by the time somebody resumes it, the gateway's unit is another
+    one.
+    """
     machine = Machine(tmp_path, wrong=[incident()])
     world = machine.world()
     with Store.open(tmp_path / "state" / "watchdog.db") as store:
-        (plan,) = ask_for(propose(machine.wrong, machine.recipes, store, world, machine.now), store, world, machine.wrong,
-                          machine.recipes, machine.now)  # fmt: skip
+        (plan,) = ask_for(machine, store, world)
         rows.move(store, plan.id, ("pending",), "claimed", answered_digest=plan.digest)
-        other = replace(world.supervisor, unit="ssh.service", restart=("/usr/bin/systemctl", "restart", "ssh.service"))
-        (told,) = resume(plan.id, store, replace(world, supervisor=other), machine.look_again, "ann")
-        assert not told.ok and "would not be the one that was approved" in told.says and "ssh.service" in told.says
-        (told,) = resume(plan.id, store, replace(world, home=tmp_path / "other"), machine.look_again, "ann")
-        assert not told.ok and "is for" in told.says
+        other = replace(
+            world.supervisor, unit="ssh.service", restart=("/usr/bin/systemctl", "restart", "ssh.service")
+        )
+        (told,) = resume_plan(
+            plan.id, RepairJob(store, replace(world, supervisor=other), machine.look_again), "ann"
+        )
+        assert (
+            not told.ok
+            and "would not be the one that was approved" in said(told)
+            and "ssh.service" in said(told)
+        )
+        (told,) = resume_plan(
+            plan.id, RepairJob(store, replace(world, home=tmp_path / "other"), machine.look_again), "ann"
+        )
+        assert not told.ok and "is for" in said(told)
         assert not machine.ran
-        assert resume(plan.id, store, world, machine.look_again, "ann")[-1].ok
+        assert resume_plan(plan.id, RepairJob(store, world, machine.look_again), "ann")[-1].ok
         assert machine.verbs() == ["restart"]
 
 
 def test_a_log_that_names_ten_thousand_chats_makes_one_bounded_case(tmp_path):
     machine = Machine(tmp_path)
     wrong = [ill("state.db"), *(incident(key=f"telegram/{number}") for number in range(10_000))]
-    (plan,) = propose(wrong, machine.recipes, None, machine.world(), machine.now)
+    (plan,) = propose(replace(machine, wrong=wrong), None)
     assert len(plan.incidents) == 200 and plan.incidents[0] == "database-broken state.db"

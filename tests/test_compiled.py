@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from effort import rounds
 
-from watchdog import compiled, literals, pattern
 from watchdog.cli import main
-from watchdog.compiled import NAME, load_cached
+from watchdog.config import cache, literals
+from watchdog.config.cache import NAME
+from watchdog.config.lines import Selection
+from watchdog.config.pattern import Pattern
+from watchdog.config.rules import Rulebook
+from watchdog.detect.evaluate import lines_by_source
 from watchdog.errors import ConfigError
-from watchdog.evaluate import lines_by_source
-from watchdog.rulebook import load
+from watchdog.job import load_rules
+from watchdog.model import Line
+from watchdog.sources.prefilter import literals_of
 
 RULE = "id: mine\ntitle: Mine\nseverity: low\nwhen:\n  - burst: {{in: agent.log, line: '{line}', at_least: 2, within: 15m}}\nsay: it\nadvice: none\n"
 
@@ -26,10 +33,30 @@ def places(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "config", tmp_path / "state"
 
 
-def count_loads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    loads: list[int] = []
-    monkeypatch.setattr(compiled, "load", lambda *folders: loads.append(1) or load(*folders))
-    return loads
+LOADS: list[int] = []
+
+
+def load_cached(config: Path, state: Path, write: bool, remember: bool = False) -> Rulebook:
+    def counted() -> Rulebook:
+        LOADS.append(1)
+        return load_rules(config)
+
+    return cache.load_cached(config, state, counted, write, remember)
+
+
+def count_loads(_: object = None) -> list[int]:
+    LOADS.clear()
+    return LOADS
+
+
+def patterns_of(lines: Iterable[Line]) -> set[Pattern]:
+    found: set[Pattern] = set()
+    for pattern in (line.pattern for line in lines):
+        if isinstance(pattern, Selection):
+            found.update(pattern.patterns, *pattern.word.cause.values())
+        elif pattern is not None:
+            found.add(pattern)
+    return found
 
 
 def test_the_kept_rulebook_is_the_one_that_was_read(places, monkeypatch):
@@ -37,15 +64,13 @@ def test_the_kept_rulebook_is_the_one_that_was_read(places, monkeypatch):
     read = load_cached(config, state, write=True)
     loads = count_loads(monkeypatch)
     monkeypatch.setattr(literals, "KNOWN", {})
-    monkeypatch.setattr(pattern, "READY", {})
     kept = load_cached(config, state, write=False)
-    assert not loads and kept.rules == read.rules == load(config).rules
+    assert not loads and kept.rules == read.rules == load_rules(config).rules
     assert dict(kept.recipes) == dict(read.recipes) and kept.off == read.off
     for lines in lines_by_source(kept.rules).values():
-        for line in lines:
-            if line.pattern is not None:
-                fresh = literals._study(line.pattern.text)
-                assert (line.pattern.study.words, line.pattern.study.heads) == (fresh.words, fresh.heads)
+        for pattern in patterns_of(lines):
+            fresh = literals._study(pattern.text)
+            assert (pattern.study.words, pattern.study.heads) == (fresh.words, fresh.heads)
     mine = next(rule for rule in kept.rules if rule.id == "mine")
     assert mine.when[0].want.line[0].pattern.match("first disk broke today") == {"what": "disk"}
 
@@ -67,7 +92,13 @@ def test_a_damaged_file_is_ignored_and_made_again(places, monkeypatch, damage):
     (state / NAME).write_bytes(damage)
     assert load_cached(config, state, write=True).rule("mine") is not None
     assert (state / NAME).read_bytes() == good
-    for at in range(0, len(good), 997):
+
+
+def test_a_file_with_one_bit_changed_anywhere_is_ignored(places):
+    config, state = places
+    load_cached(config, state, write=True)
+    good = (state / NAME).read_bytes()
+    for at in range(0, len(good), len(good) // rounds(8)):
         (state / NAME).write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
         assert load_cached(config, state, write=False).rule("mine") is not None
 
@@ -94,11 +125,11 @@ def test_nothing_is_written_unless_allowed_and_no_room_is_no_error(places):
 
 def test_the_shipped_rules_alone_are_kept_with_the_program_whatever_the_configuration(tmp_path, monkeypatch):
     kept = tmp_path / "program"
-    monkeypatch.setattr(compiled, "_with_the_program", lambda: kept)
+    monkeypatch.setattr(cache, "_with_the_program", lambda: kept)
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     loads = count_loads(monkeypatch)
     load_cached(tmp_path / "one", tmp_path / "state", write=False, remember=True)
-    assert load_cached(tmp_path / "other", tmp_path / "state", write=False).rules == load().rules
+    assert load_cached(tmp_path / "other", tmp_path / "state", write=False).rules == load_rules().rules
     assert len(loads) == 1 and not (tmp_path / "state").exists()
     kept.write_bytes(b"")  # damaged, and we may not write there
     (tmp_path / "state").mkdir(mode=0o700)
@@ -109,7 +140,7 @@ def test_the_shipped_rules_alone_are_kept_with_the_program_whatever_the_configur
 
 def test_rules_of_ones_own_are_never_kept_with_the_program(places, tmp_path, monkeypatch):
     config, state = places
-    monkeypatch.setattr(compiled, "_with_the_program", lambda: tmp_path / "program")
+    monkeypatch.setattr(cache, "_with_the_program", lambda: tmp_path / "program")
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     assert load_cached(config, state, write=False, remember=True).rule("mine") is not None
     assert not (tmp_path / "program").exists()
@@ -117,13 +148,26 @@ def test_rules_of_ones_own_are_never_kept_with_the_program(places, tmp_path, mon
     assert load_cached(config, state, write=False).rule("mine") is not None
 
 
-@pytest.mark.parametrize(("words", "written"), [(["check", "--dry-run"], False), (["check"], True), (["explain", "session-stuck"], True)])
+@pytest.mark.parametrize(
+    ("words", "written"),
+    [(["check", "--dry-run"], False), (["check"], True), (["explain", "session-stuck"], True)],
+)
 def test_a_dry_run_keeps_nothing_with_the_program(tmp_path, monkeypatch, words, written):
     kept = tmp_path / "program"
-    monkeypatch.setattr(compiled, "_with_the_program", lambda: kept)
+    monkeypatch.setattr(cache, "_with_the_program", lambda: kept)
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     (tmp_path / "home" / "logs").mkdir(parents=True)
-    main([*words, "--home", str(tmp_path / "home"), "--state", str(tmp_path / "state"), "--config", str(tmp_path)])
+    main(
+        [
+            *words,
+            "--home",
+            str(tmp_path / "home"),
+            "--state",
+            str(tmp_path / "state"),
+            "--config",
+            str(tmp_path),
+        ]
+    )
     assert kept.exists() == written
 
 
@@ -137,7 +181,14 @@ def test_mistakes_in_the_rules_are_told_every_time(places):
 
 
 def test_every_shipped_pattern_is_read_by_the_regex_package_as_by_re():
-    for lines in lines_by_source(load().rules).values():
-        for one in {line.pattern for line in lines if line.pattern is not None}:
+    for lines in lines_by_source(load_rules().rules).values():
+        for one in patterns_of(lines):
             assert one.names == frozenset(one.compiled.groupindex), one
             assert (one.match("") is None) == (one.compiled.match("") is None), one
+
+
+def test_no_shipped_line_makes_every_record_of_a_log_be_looked_at():
+    for source, lines in lines_by_source(load_rules().rules).items():
+        if source.endswith(".log"):
+            unknown = [line.pattern for line in lines if literals_of(line)[0] is None]
+            assert not unknown, f"{source}: nothing in these patterns stands in every line that they match"

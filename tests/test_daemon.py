@@ -1,4 +1,6 @@
-"""The long-running mode in accelerated time: nothing missed or doubled, no broken edit taken, every stop clean."""
+"""The long-running mode in accelerated time: nothing missed or doubled, no broken edit taken, every stop
+clean.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +19,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from homes import finish_check
 
-from watchdog import daemon as module
-from watchdog import lock
-from watchdog.cli.common import Context
-from watchdog.daemon import Daemon, fingerprint
-from watchdog.daemon_note import read_note
-from watchdog.lock import one_at_a_time
+from watchdog.cli.context import job_of
+from watchdog.config import rules as rule_files
+from watchdog.config.schedule import due, next_fire
+from watchdog.job import Job
 from watchdog.model import Report
-from watchdog.schedule import due, next_fire
-from watchdog.sdnotify import notify, watchdog_seconds
-from watchdog.store.incidents import finish_check, last_runs
+from watchdog.service import daemon as module
+from watchdog.service.daemon import Daemon, fingerprint
+from watchdog.service.daemon_note import read_note
+from watchdog.store.incidents import last_runs
+from watchdog.system import lock
+from watchdog.system.lock import one_at_a_time
+from watchdog.system.sdnotify import notify, watchdog_seconds
 
 START = datetime(2026, 5, 19, 10, 0, 7, tzinfo=UTC)
 RULE = """\
@@ -53,12 +58,14 @@ class Life:
         self.folder, self.now = folder, START
         (folder / "home" / "logs").mkdir(parents=True)
         (folder / "config" / "detect").mkdir(parents=True)
-        self.args = argparse.Namespace(home=str(folder / "home"), config=str(folder / "config"), state=str(folder / "state"))
+        self.args = argparse.Namespace(
+            home=str(folder / "home"), config=str(folder / "config"), state=str(folder / "state")
+        )
         self.ran: list[tuple[datetime, str]] = []
         self.checks: list[datetime] = []
         self.said: list[str] = []
         self.happens: list[tuple[datetime, Callable[[], object]]] = []
-        self.check: Callable[[Context, datetime], Report] = self.note_and_record
+        self.check: Callable[[Job, datetime], Report] = self.note_and_record
 
     def rule(self, name: str, every: str = "15m", text: str = RULE) -> None:
         (self.folder / "config" / "detect" / f"{name}.yaml").write_text(text.format(name=name, every=every))
@@ -66,14 +73,14 @@ class Life:
     def at(self, minutes: float, what: Callable[[], object]) -> None:
         self.happens.append((START + timedelta(minutes=minutes), what))
 
-    def load(self) -> Context:
-        ctx = Context(self.args, self.now)
-        assert ctx.settings and ctx.book
-        return ctx
+    def load(self) -> Job:
+        job = job_of(self.args, self.now)
+        assert job.settings and job.book
+        return job
 
-    def note_and_record(self, ctx: Context, now: datetime) -> Report:
-        with ctx.store() as store:
-            rules = due(ctx.book.rules, last_runs(store), now)
+    def note_and_record(self, job: Job, now: datetime) -> Report:
+        with job.store() as store:
+            rules = due(job.book.rules, last_runs(store), now)
             self.checks.append(now)
             self.ran += [(now, rule.id) for rule in rules]
             finish_check(store, now, now, {}, [rule.id for rule in rules])
@@ -90,10 +97,17 @@ class Life:
             moment[1]()
 
     def live(self) -> None:
-        assert self.watching(lambda ctx, now: self.check(ctx, now)).run() == 0
+        assert self.watching(lambda job, now: self.check(job, now)).run() == 0
 
-    def watching(self, check: Callable[[Context, datetime], Report], **more: Any) -> Daemon:
-        return Daemon(self.load, check, self.said.append, clock=lambda: self.now, wait=lambda seconds: self.wait(seconds), **more)
+    def watching(self, check: Callable[[Job, datetime], Report], **more: Any) -> Daemon:
+        return Daemon(
+            self.load,
+            check,
+            self.said.append,
+            clock=lambda: self.now,
+            wait=lambda seconds: self.wait(seconds),
+            **more,
+        )
 
     def sleep(self, **span: float) -> None:
         """The whole machine: nobody waits, the clock goes on."""
@@ -113,7 +127,7 @@ class Life:
 def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Life:
     shipped = tmp_path / "shipped"
     shipped.mkdir()
-    monkeypatch.setattr("watchdog.rulebook.shipped_folder", lambda: shipped)
+    monkeypatch.setattr(rule_files, "shipped_folder", lambda: shipped)
     one = Life(tmp_path)
 
     class Clock(datetime):
@@ -142,7 +156,11 @@ def test_rules_run_at_their_own_pace_and_meet_in_one_check(life: Life) -> None:
     life.live()
     assert_once_per_round(life, "often", "5m", START, START + timedelta(hours=1))
     assert_once_per_round(life, "rarely", "15m", START, START + timedelta(hours=1))
-    assert [f"{at:%H:%M}" for at in life.runs_of("cronwise")] == ["10:00", "10:10", "10:40"]  # the first look at once
+    assert [f"{at:%H:%M}" for at in life.runs_of("cronwise")] == [
+        "10:00",
+        "10:10",
+        "10:40",
+    ]  # the first look at once
     assert len(life.checks) == len(set(life.checks)) == 13  # 12 rounds of five minutes and the first look
 
 
@@ -170,7 +188,9 @@ def test_after_a_sleep_there_is_one_check_and_not_one_for_each_that_was_missed(l
     life.at(5, lambda: life.sleep(minutes=40))
     life.at(47, life.stop)
     life.live()
-    asleep = [at for at in life.checks if timedelta(minutes=5) <= at - START < timedelta(minutes=45, seconds=30)]
+    asleep = [
+        at for at in life.checks if timedelta(minutes=5) <= at - START < timedelta(minutes=45, seconds=30)
+    ]
     assert len(asleep) == 1
     assert_once_per_round(life, "often", "1m", START + timedelta(minutes=45), START + timedelta(minutes=47))
 
@@ -193,7 +213,7 @@ def test_a_broken_edit_keeps_the_last_good_rules_and_says_so_with_the_line(life:
     life.rule("often", "5m")
     life.at(6, lambda: life.rule("often", "5m", "id: often\ntitle: t\nseverity: lwo\n"))
     noted: list[object] = []
-    life.at(7, lambda: noted.append(read_note(Context(life.args, START).state)))
+    life.at(7, lambda: noted.append(read_note(job_of(life.args, START).state)))
     life.at(16, lambda: life.rule("often", "5m"))
     life.at(18, life.stop)
     life.live()
@@ -203,7 +223,7 @@ def test_a_broken_edit_keeps_the_last_good_rules_and_says_so_with_the_line(life:
     assert "often.yaml:3" in noted[0]["config_problem"]  # type: ignore[index]
     assert [f"{at:%M}" for at in life.runs_of("often")] == ["00", "05", "10", "15"]
     assert any(line.startswith("rules and settings read again: 1 rule") for line in life.said)
-    assert read_note(Context(life.args, START).state) is None
+    assert read_note(job_of(life.args, START).state) is None
 
 
 def test_a_broken_settings_file_at_the_start_is_an_error_and_not_a_guess(life: Life) -> None:
@@ -218,10 +238,10 @@ def test_a_check_that_fails_is_told_and_tried_again_at_the_next_trigger(life: Li
     life.rule("often", "5m")
     fails = iter((True, True))
 
-    def check(ctx: Context, now: datetime) -> Report:
+    def check(job: Job, now: datetime) -> Report:
         if next(fails, False):
             raise OSError(28, "No space left on device")
-        return life.note_and_record(ctx, now)
+        return life.note_and_record(job, now)
 
     life.check = check
     life.at(12, life.stop)
@@ -233,12 +253,12 @@ def test_a_check_that_fails_is_told_and_tried_again_at_the_next_trigger(life: Li
 def test_a_lock_that_another_check_holds_is_waited_for_and_not_forgotten(life: Life) -> None:
     life.rule("often", "15m")
 
-    def check(ctx: Context, now: datetime) -> Report:
-        with one_at_a_time(ctx.state, now):
-            return life.note_and_record(ctx, now)
+    def check(job: Job, now: datetime) -> Report:
+        with one_at_a_time(job.state, now):
+            return life.note_and_record(job, now)
 
     life.check = check
-    state = Context(life.args, START).state
+    state = job_of(life.args, START).state
     held = one_at_a_time(state, START)
     held.__enter__()
     life.at(1.2, lambda: held.__exit__(None, None, None))
@@ -252,36 +272,55 @@ def test_an_answer_between_two_checks_is_heard_within_half_a_minute(life: Life) 
     life.rule("often", "15m")
     asked: list[datetime] = []
 
-    def heard(ctx: Context, now: datetime) -> bool:
+    def heard(job: Job, now: datetime) -> bool:
         asked.append(now)
         return timedelta(minutes=4) <= now - START < timedelta(minutes=4, seconds=20)
 
     life.at(10, life.stop)
     assert life.watching(life.note_and_record, heard=heard).run() == 0
-    assert [at - START for at in life.checks][1:] and timedelta(minutes=4) <= life.checks[1] - START < timedelta(minutes=4, seconds=30)
+    assert [at - START for at in life.checks][1:] and timedelta(minutes=4) <= life.checks[
+        1
+    ] - START < timedelta(minutes=4, seconds=30)
     assert len(life.checks) == 2 and len(asked) <= 31
 
 
-def test_channels_are_asked_only_while_a_question_is_open(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_channels_are_asked_only_while_a_question_is_open(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = life.folder / "config" / "settings.yaml"
     settings.write_text(
         "replies:\n  channels:\n    - ntfy: {server: 'http://127.0.0.1:9', approvers: [{name: ann, topic: secret-topic-of-ann}]}\n"
     )
     asked: list[object] = []
-    monkeypatch.setattr("watchdog.telling.hear", lambda *words, **more: asked.append(words) or (("yes",), ()))
-    ctx = life.load()
-    assert module.heard(ctx, START) is False  # no store, no question
-    with ctx.store() as store:
-        assert module.heard(ctx, START) is False and asked == []
+    monkeypatch.setattr(module, "hear", lambda *words, **more: asked.append(words) or (("yes",), ()))
+    job = life.load()
+    assert module.heard(job, START) is False  # no store, no question
+    with job.store() as store:
+        assert module.heard(job, START) is False and asked == []
         store.db.execute("INSERT INTO plans (state) VALUES ('pending')")
-    assert module.heard(ctx, START) is True and len(asked) == 1
+    assert module.heard(job, START) is True and len(asked) == 1
     settings.unlink()
     assert module.heard(life.load(), START) is False and len(asked) == 1
 
 
+@pytest.mark.parametrize("state", ["approved", "claimed"])
+def test_what_was_approved_or_cut_off_is_looked_at_the_moment_it_starts(life: Life, state: str) -> None:
+    """No rule is due: the last check was a moment ago, and the next would be in a quarter of an hour."""
+    life.rule("often", "15m")
+    life.note_and_record(life.load(), START)
+    life.checks.clear()
+    with life.load().store() as store:
+        store.db.execute("INSERT INTO plans (state) VALUES (?)", (state,))
+    life.at(1, life.stop)
+    life.live()
+    assert life.checks == [START]
+
+
 def test_two_daemons_of_one_home_do_not_run_beside_each_other(life: Life) -> None:
     life.rule("often", "15m")
-    held = one_at_a_time(Context(life.args, START).state, START, "watchdog in the long-running mode", "daemon.lock")
+    held = one_at_a_time(
+        job_of(life.args, START).state, START, "watchdog in the long-running mode", "daemon.lock"
+    )
     with held, pytest.raises(lock.Busy, match="a watchdog in the long-running mode"):
         life.live()
 
@@ -289,9 +328,9 @@ def test_two_daemons_of_one_home_do_not_run_beside_each_other(life: Life) -> Non
 def test_a_stop_in_the_middle_of_a_check_lets_it_finish_in_its_grace(life: Life) -> None:
     life.rule("often", "15m")
 
-    def check(ctx: Context, now: datetime) -> Report:
+    def check(job: Job, now: datetime) -> Report:
         life.stop()
-        return life.note_and_record(ctx, now)
+        return life.note_and_record(job, now)
 
     life.check = check
     life.live()
@@ -313,7 +352,7 @@ def test_a_stop_ends_a_check_that_hangs(life: Life) -> None:
 def test_a_stop_waits_for_a_repair_but_not_for_ever(life: Life) -> None:
     life.rule("often", "15m")
 
-    def repair(ctx: Context, now: datetime) -> Report:
+    def repair(job: Job, now: datetime) -> Report:
         with lock.time_limit(60), lock.no_hurry():
             return hang()
 
@@ -321,18 +360,22 @@ def test_a_stop_waits_for_a_repair_but_not_for_ever(life: Life) -> None:
     patient = life.watching(repair, grace=-1, stop_limit=timedelta(hours=1))
     insisted = threading.Event()
 
-    def repair_that_ends(ctx: Context, now: datetime) -> Report:
+    def repair_that_ends(job: Job, now: datetime) -> Report:
         with lock.time_limit(60), lock.no_hurry():
             life.stop()
-            assert not insisted.wait(0.3) and not patient.force  # past the grace of a check, and left in peace
-            return life.note_and_record(ctx, now)
+            assert (
+                not insisted.wait(0.3) and not patient.force
+            )  # past the grace of a check, and left in peace
+            return life.note_and_record(job, now)
 
     patient.check = repair_that_ends
     assert patient.run() == 0
     assert len(life.checks) == 1
 
 
-def test_systemd_is_told_of_readiness_status_and_the_stop(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_systemd_is_told_of_readiness_status_and_the_stop(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
     life.rule("often", "15m")
     life.at(1, life.stop)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
@@ -346,7 +389,9 @@ def test_systemd_is_told_of_readiness_status_and_the_stop(life: Life, monkeypatc
     assert heard[2] == "STOPPING=1"
 
 
-def test_without_systemd_nothing_is_sent_and_an_abstract_socket_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_systemd_nothing_is_sent_and_an_abstract_socket_is_understood(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
     assert notify(READY=1) is False
     name = f"hermes-watchdog-test-{os.getpid()}"
@@ -360,12 +405,14 @@ def test_without_systemd_nothing_is_sent_and_an_abstract_socket_is_understood(mo
     assert watchdog_seconds({}) is None
 
 
-def test_the_heart_beats_for_systemd_only_while_the_main_thread_lives(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_heart_beats_for_systemd_only_while_the_main_thread_lives(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
     life.rule("often", "15m")
     sent: list[dict[str, object]] = []
     monkeypatch.setattr(module, "notify", lambda **words: sent.append(words))
     daemon = Daemon(life.load, life.check, life.said.append)
-    daemon.context = life.load()
+    daemon.job = life.load()
     rounds = iter((False, False, True))
     monkeypatch.setattr(daemon.over, "wait", lambda seconds: next(rounds))
     daemon.heart(60)
@@ -392,7 +439,7 @@ def test_an_edit_of_any_file_changes_the_fingerprint(tmp_path: Path) -> None:
 
 def test_memory_stays_flat_over_a_night_of_checks(life: Life) -> None:
     life.rule("often", "15m")
-    life.check = lambda ctx, now: (life.note_and_record(ctx, now), life.ran.clear(), life.checks.clear())[0]
+    life.check = lambda job, now: (life.note_and_record(job, now), life.ran.clear(), life.checks.clear())[0]
     counts: list[int] = []
     for hours in (2, 4, 6, 8):
         life.at(hours * 60, lambda: counts.append(gc.collect() * 0 + len(gc.get_objects())))
@@ -404,10 +451,10 @@ def test_memory_stays_flat_over_a_night_of_checks(life: Life) -> None:
 def test_the_real_command_stops_on_sigterm_with_exit_code_zero(tmp_path: Path) -> None:
     (tmp_path / "home" / "logs").mkdir(parents=True)
     code = (
-        "import sys; from watchdog.daemon import *; from watchdog.cli.common import Context; import argparse\n"
+        "import sys; from watchdog.service.daemon import *; from watchdog.cli.context import job_of; import argparse\n"
         f"top = {str(tmp_path)!r}; args = argparse.Namespace(home=top + '/home', config=top, state=top + '/state')\n"
-        "def check(ctx, now):\n    say('checked'); raise WatchdogError('no matter')\n"
-        "sys.exit(Daemon(lambda: Context(args, datetime.now(UTC)), check, say).run())"
+        "def check(job, now):\n    say('checked'); raise WatchdogError('no matter')\n"
+        "sys.exit(Daemon(lambda: job_of(args, datetime.now(UTC)), check, say).run())"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -1,4 +1,6 @@
-"""The demo is the first thing a new user runs: it must tell the whole story, end well, and leave nothing behind."""
+"""The demo is the first thing a new user runs: it must tell the whole story, end well, and leave nothing
+behind.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from watchdog import demo_home
-from watchdog.demo import CODE, Phone, Stage, cells
+from watchdog.cli import main
+from watchdog.demo import home as demo_home
+from watchdog.demo.story import CODE, DemoPhone, Stage, cells
 
 TOP = Path(__file__).parent.parent
 
@@ -26,9 +29,16 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.Complete
     top = tmp_path_factory.mktemp("demo")
     for name in ("home", "tmp"):
         (top / name).mkdir()
-    surroundings = {"PATH": os.environ["PATH"], "HOME": str(top / "home"), "TMPDIR": str(top / "tmp"), "LC_ALL": "C.UTF-8"}
+    surroundings = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(top / "home"),
+        "TMPDIR": str(top / "tmp"),
+        "LC_ALL": "C.UTF-8",
+    }
     words = [sys.executable, "-P", "-m", "watchdog", "demo"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120, env=surroundings, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        words, capture_output=True, text=True, timeout=120, env=surroundings, stdin=subprocess.DEVNULL
+    )
     return done, top
 
 
@@ -47,7 +57,7 @@ def test_the_whole_story_is_told_and_ends_well(shown: tuple[subprocess.Completed
         "hermes-watchdog refuse ",
         "$ hermes-watchdog approve ",
         "heal state.db",
-        "done  verify: its rules are quiet",
+        "done  verify: checked: problem gone, gateway running",
         "messages in state.db: 248 before the damage, 248 now",
         "Nothing is wrong",
         "On your own gateway, looking only:  hermes-watchdog check --dry-run",
@@ -59,14 +69,18 @@ def test_the_whole_story_is_told_and_ends_well(shown: tuple[subprocess.Completed
     assert "\x1b" not in done.stdout  # no terminal, no colours
 
 
-def test_it_takes_less_than_twenty_seconds_on_an_idle_machine(shown: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+def test_it_takes_less_than_twenty_seconds_on_an_idle_machine(
+    shown: tuple[subprocess.CompletedProcess[str], Path],
+) -> None:
     told = re.search(r"^(\d+) seconds, all of it in ", shown[0].stdout, re.MULTILINE)
     assert told is not None
     if os.getloadavg()[0] < 1.5:
         assert int(told[1]) < 20
 
 
-def test_nothing_is_left_behind_and_nothing_outside_is_touched(shown: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+def test_nothing_is_left_behind_and_nothing_outside_is_touched(
+    shown: tuple[subprocess.CompletedProcess[str], Path],
+) -> None:
     _, top = shown
     assert list((top / "home").rglob("*")) == [] and list((top / "tmp").rglob("*")) == []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
@@ -95,7 +109,14 @@ def _count(path: Path, sql: str) -> int:
 
 
 def test_the_phone_shows_a_message_in_a_frame_of_even_width(capsys: pytest.CaptureFixture[str]) -> None:
-    Stage().phone({"title": "Gateway watchdog: 已重启 gateway，卡住的 session 已清除", "message": "one\n\n    " + "long " * 30})
+    Stage(
+        main,
+    ).phone(
+        {
+            "title": "Gateway watchdog: 已重启 gateway，卡住的 session 已清除",
+            "message": "one\n\n    " + "long " * 30,
+        }
+    )
     lines = capsys.readouterr().out.splitlines()
     assert {cells(line) for line in lines} == {78}
 
@@ -104,7 +125,7 @@ def test_the_phone_takes_what_apprise_sends() -> None:
     import json
     import urllib.request
 
-    phone = Phone()
+    phone = DemoPhone()
     with phone.listening() as port:
         body = json.dumps({"title": "t", "message": "run: hermes-watchdog approve K7MNPQRS"}).encode()
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from watchdog.errors import WatchdogError
-from watchdog.hands import owner_of
+from watchdog.system.privileges import owner_of
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be led astray")
 SOMEBODY = 65534

@@ -7,13 +7,20 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from watchdog.cli import main
 from watchdog.errors import WatchdogError
-from watchdog.install import (
+from watchdog.gateway.decide import decide
+from watchdog.gateway.facts import HostFacts
+from watchdog.gateway.reasons import MayNot
+from watchdog.gateway.supervisor import DOCKER, PROCESS, SYSTEM, UNKNOWN, USER, Supervisor
+from watchdog.job import profiles
+from watchdog.service.hardening import Sandbox, sandbox_for
+from watchdog.service.install import (
     DAEMON,
     TIMER,
     Entry,
@@ -22,7 +29,6 @@ from watchdog.install import (
     cron_entry,
     cron_fields,
     interpreter,
-    profiles,
     read_crontab,
     remove_units,
     unit_files,
@@ -32,6 +38,7 @@ from watchdog.install import (
     write_crontab,
     write_units,
 )
+from watchdog.system.commands import Captured
 
 HOME = Path("/home/me/.hermes")
 ENTRY = Entry(HOME, "/opt/venv/bin/python")
@@ -56,7 +63,10 @@ def test_a_pace_becomes_five_fields(every: str, fields: str) -> None:
 @pytest.mark.parametrize(
     ("every", "says"),
     [
-        ("7m", "--every: cron cannot do '7m' evenly; write 5m, 10m, 15m, 30m, 1h or a cron expression in quotes"),
+        (
+            "7m",
+            "--every: cron cannot do '7m' evenly; write 5m, 10m, 15m, 30m, 1h or a cron expression in quotes",
+        ),
         ("90s", "--every: cron cannot do '90s' evenly"),
         ("10s", "--every: '10s' is shorter than a minute, which cron cannot do"),
         ("soon", "--every: 'soon' is neither a duration"),
@@ -71,7 +81,10 @@ def test_a_pace_that_cron_cannot_keep_is_refused_with_what_to_write(every: str, 
 
 def test_the_cron_line_says_all_that_cron_does_not_know() -> None:
     begin, line, end = cron_entry(ENTRY).splitlines()
-    assert begin == "# >>> hermes-watchdog /home/me/.hermes >>>" and end == "# <<< hermes-watchdog /home/me/.hermes <<<"
+    assert (
+        begin == "# >>> hermes-watchdog /home/me/.hermes >>>"
+        and end == "# <<< hermes-watchdog /home/me/.hermes <<<"
+    )
     assert line == (
         "*/15 * * * * PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 "
         "/opt/venv/bin/python -P -m watchdog check --quiet --home /home/me/.hermes"
@@ -79,7 +92,9 @@ def test_the_cron_line_says_all_that_cron_does_not_know() -> None:
 
 
 @pytest.mark.parametrize("name", ["with space", "50%", "quote'd", 'dou"ble', "$HOME", "back\\slash", "中文"])
-def test_odd_names_of_homes_reach_the_program_unchanged_through_cron_and_its_shell(name: str, tmp_path: Path) -> None:
+def test_odd_names_of_homes_reach_the_program_unchanged_through_cron_and_its_shell(
+    name: str, tmp_path: Path
+) -> None:
     home = tmp_path / name
     line = cron_entry(Entry(home, sys.executable)).splitlines()[1]
     command = line.split(" ", 5)[5].replace(r"\%", "%")  # as cron hands it to the shell
@@ -110,7 +125,9 @@ def test_an_entry_is_put_in_once_replaced_in_place_and_taken_away_exactly() -> N
 
 def test_each_home_has_its_own_entry() -> None:
     other = Path("/home/me/.hermes/profiles/work")
-    both = with_entry(with_entry("", HOME, cron_entry(ENTRY)), other, cron_entry(Entry(other, "/opt/venv/bin/python")))
+    both = with_entry(
+        with_entry("", HOME, cron_entry(ENTRY)), other, cron_entry(Entry(other, "/opt/venv/bin/python"))
+    )
     left, gone = without_entry(both, HOME)
     assert left == cron_entry(Entry(other, "/opt/venv/bin/python")) and gone == cron_entry(ENTRY)
     assert unit_name(HOME) != unit_name(other)
@@ -122,7 +139,9 @@ def test_a_crontab_without_a_last_newline_keeps_its_last_line() -> None:
 
 def test_an_entry_whose_end_was_edited_away_is_not_guessed_at() -> None:
     broken = OTHERS + "\n".join(cron_entry(ENTRY).splitlines()[:2]) + "\n0 9 * * * precious\n"
-    with pytest.raises(WatchdogError, match=r"crontab line 4: the entry of /home/me/.hermes begins here but its end line"):
+    with pytest.raises(
+        WatchdogError, match=r"crontab line 4: the entry of /home/me/.hermes begins here but its end line"
+    ):
         without_entry(broken, HOME)
 
 
@@ -147,16 +166,68 @@ def test_weekdays_in_a_systemd_timer_are_refused_with_what_to_write() -> None:
         calendar("0 8 * * 1")
 
 
+@pytest.mark.parametrize(
+    ("supervisor", "root", "expected"),
+    [
+        (
+            Supervisor(SYSTEM, "h.service", restart=("/usr/bin/systemctl", "restart", "h.service")),
+            True,
+            Sandbox.FULL,
+        ),
+        (Supervisor(USER, "h.service", restart=("env", "systemctl")), False, Sandbox.LIGHT),
+        (Supervisor(DOCKER, "h", restart=("docker", "restart", "h")), False, Sandbox.LIGHT),
+        (Supervisor(SYSTEM, "h.service", restart=("sudo", "-n", "systemctl")), False, Sandbox.NONE_FOR_SUDO),
+        (Supervisor(PROCESS, argv=("/v/bin/hermes", "gateway", "run")), True, Sandbox.NONE_FOR_PROCESS),
+        (Supervisor(UNKNOWN, may_act=False), True, Sandbox.NONE_FOR_PROCESS),
+    ],
+)
+def test_a_unit_is_locked_up_as_far_as_its_gateway_allows(
+    supervisor: Supervisor, root: bool, expected: Sandbox
+) -> None:
+    assert sandbox_for(supervisor, root) is expected
+
+
+def test_a_unit_of_root_may_write_only_in_the_home_and_its_own_folder() -> None:
+    entry = replace(ENTRY, root=True, sandbox=Sandbox.FULL, writes=(HOME, Path("/var/lib/w")))
+    for kind in (TIMER, DAEMON):
+        text = unit_files(entry, kind)[0].text
+        assert "ProtectSystem=strict\n" in text and "NoNewPrivileges=yes\n" in text
+        assert f"ReadWritePaths=-{HOME}\nReadWritePaths=-/var/lib/w\n" in text and "PrivateTmp=yes\n" in text
+    assert "PrivateTmp" not in unit_files(replace(entry, writes=(Path("/tmp/home"),)), DAEMON)[0].text
+
+
+def test_a_watchdog_that_is_locked_up_starts_no_gateway_that_would_inherit_it() -> None:
+    facts = HostFacts("/h", 1000, "me", "me", 1000, argv=("/v/bin/hermes", "gateway", "run"))
+    assert decide(facts).may_act
+    locked = decide(replace(facts, sandboxed=True))
+    assert not locked.may_act and locked.why_not.key == MayNot.LOCKED_UP
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd-analyze here")
+def test_systemd_calls_the_locked_up_unit_of_root_ok(tmp_path: Path) -> None:
+    entry = replace(ENTRY, root=True, sandbox=Sandbox.FULL, writes=(HOME, Path("/var/lib/w")))
+    (unit,) = unit_files(entry, DAEMON)
+    (tmp_path / unit.name).write_text(unit.text)
+    command = ["systemd-analyze", "security", "--offline=yes", "--threshold=40", str(tmp_path / unit.name)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stdout
+
+
 @pytest.mark.parametrize("kind", [TIMER, DAEMON])
+@pytest.mark.parametrize("sandbox", list(Sandbox))
 @pytest.mark.parametrize("name", ["plain", "with space", '50% "q" $x 中'])
-def test_systemd_finds_no_fault_in_the_units(kind: str, name: str, tmp_path: Path) -> None:
-    files = unit_files(Entry(tmp_path / name, sys.executable), kind)
+def test_systemd_finds_no_fault_in_the_units(kind: str, name: str, sandbox: Sandbox, tmp_path: Path) -> None:
+    entry = Entry(tmp_path / name, sys.executable, sandbox=sandbox, writes=(tmp_path / name,))
+    files = unit_files(entry, kind)
     for file in files:
         (tmp_path / file.name).write_text(file.text)
     if not (tool := shutil.which("systemd-analyze")):
         pytest.skip("no systemd-analyze here")
     told = subprocess.run(
-        [tool, "verify", "--man=no", *(str(tmp_path / file.name) for file in files)], capture_output=True, text=True, timeout=30
+        [tool, "verify", "--man=no", *(str(tmp_path / file.name) for file in files)],
+        capture_output=True,
+        text=True,
+        timeout=30,
     )
     mine = [line for line in told.stderr.splitlines() if "gateway-watchdog" in line]
     assert mine == [] and told.returncode == 0, told.stderr
@@ -177,7 +248,9 @@ def test_the_daemon_unit_gives_a_repair_the_time_to_finish() -> None:
     assert "Type=notify\n" in unit.text and "WatchdogSec=120\n" in unit.text
     assert "TimeoutStopSec=630\n" in unit.text and "KillMode=process\n" in unit.text
     assert "WantedBy=default.target" in unit.text
-    assert "WantedBy=multi-user.target" in unit_files(Entry(HOME, "/usr/bin/python3", root=True), DAEMON)[0].text
+    assert (
+        "WantedBy=multi-user.target" in unit_files(Entry(HOME, "/usr/bin/python3", root=True), DAEMON)[0].text
+    )
 
 
 class Machine:
@@ -186,18 +259,18 @@ class Machine:
     def __init__(self, crontab: str | None = None):
         self.crontab, self.asked, self.fails = crontab, [], {}  # type: ignore[var-annotated]
 
-    def __call__(self, words: Sequence[str], text: str | None = None) -> subprocess.CompletedProcess[str]:
+    def __call__(self, words: Sequence[str], text: str = "") -> Captured:
         self.asked.append(" ".join(words))
         for start, says in self.fails.items():
             if " ".join(words).startswith(start):
-                return subprocess.CompletedProcess(words, 1, "", says)
+                return Captured(1, b"", says)
         if words[0] == "crontab":
             if words[1] == "-l":
                 if self.crontab is None:
-                    return subprocess.CompletedProcess(words, 1, "", "no crontab for me\n")
-                return subprocess.CompletedProcess(words, 0, self.crontab, "")
+                    return Captured(1, b"", "no crontab for me\n")
+                return Captured(0, self.crontab.encode())
             self.crontab = text if words[1] == "-" else None
-        return subprocess.CompletedProcess(words, 0, "", "")
+        return Captured(0)
 
 
 def test_a_user_without_a_crontab_gets_one_and_loses_it_again() -> None:
@@ -229,7 +302,10 @@ def test_no_crontab_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch
 def test_units_are_written_enabled_and_removed_and_strangers_left_alone(tmp_path: Path) -> None:
     machine, files = Machine(), unit_files(ENTRY, TIMER)
     write_units(files, tmp_path, False, machine)
-    assert machine.asked == ["systemctl --user daemon-reload", f"systemctl --user enable --now {unit_name(HOME)}.timer"]
+    assert machine.asked == [
+        "systemctl --user daemon-reload",
+        f"systemctl --user enable --now {unit_name(HOME)}.timer",
+    ]
     (tmp_path / "hermes-gateway.service").write_text("[Unit]\n")
     gone = remove_units(HOME, tmp_path, False, machine)
     assert sorted(path.name for path in gone) == [f"{unit_name(HOME)}.service", f"{unit_name(HOME)}.timer"]
@@ -247,7 +323,10 @@ def test_a_unit_of_that_name_which_is_not_ours_is_not_overwritten(tmp_path: Path
 def test_a_systemctl_that_refuses_is_quoted_with_the_way_out(tmp_path: Path) -> None:
     machine = Machine()
     machine.fails["systemctl --user daemon-reload"] = "Failed to connect to bus: No medium found"
-    with pytest.raises(WatchdogError, match=r"No medium found; a user without a session needs once: sudo loginctl enable-linger"):
+    with pytest.raises(
+        WatchdogError,
+        match=r"No medium found; a user without a session needs once: sudo loginctl enable-linger",
+    ):
         write_units(unit_files(ENTRY, DAEMON), tmp_path, False, machine)
 
 
@@ -266,7 +345,7 @@ def test_profiles_are_homes_of_their_own(tmp_path: Path) -> None:
 
 def test_the_example_crontab_has_the_two_paces_and_the_line_that_install_writes() -> None:
     text = (Path(__file__).parent.parent / "crontab.example").read_text()
-    python, home = "/home/me/hermes-watchdog/.venv/bin/python", Path("/home/me/.hermes")
+    python, home = "/home/me/.local/share/pipx/venvs/hermes-watchdog/bin/python", Path("/home/me/.hermes")
     assert cron_entry(Entry(home, python)).splitlines()[1] in text
     assert "# " + cron_entry(Entry(home, python, every="0 8,14,22 * * *")).splitlines()[1] in text
 
@@ -290,7 +369,9 @@ def fake_cron(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return table
 
 
-def test_the_command_shows_writes_once_and_takes_away(fake_cron: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_shows_writes_once_and_takes_away(
+    fake_cron: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     home = fake_cron.parent / ".hermes"
     where = ["--home", str(home)]
     fake_cron.write_text(OTHERS)

@@ -1,10 +1,12 @@
-"""How dear a pattern can become, told without matching it: too high costs time, too low would let a pattern hang a check."""
+"""How dear a pattern can become, told without matching it: too high costs time, too low would let a pattern
+hang a check.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from watchdog.literals import study
+from watchdog.config.literals import study
 
 DEGREES = [
     ("plain words", 0),

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from watchdog.errors import WatchdogError
-from watchdog.lock import NAME, Busy, TooLong, at_work, no_hurry, one_at_a_time, repairing, time_limit
+from watchdog.system.lock import NAME, Busy, TooLong, at_work, no_hurry, one_at_a_time, repairing, time_limit
 
 NOW = datetime(2026, 5, 19, 10, 0, tzinfo=UTC)
 
@@ -25,7 +25,10 @@ def test_the_second_check_says_who_is_at_work_and_leaves_with_exit_code_zero(tmp
         who = f"a check (pid {os.getpid()}, begun 30 seconds ago)"
         assert str(told.value) == f"{who} is at work on this home; this one leaves it to it"
         assert told.value.exit_code == 0
-        assert at_work(tmp_path, NOW + timedelta(seconds=5)) == f"a check (pid {os.getpid()}, begun 5 seconds ago)"
+        assert (
+            at_work(tmp_path, NOW + timedelta(seconds=5))
+            == f"a check (pid {os.getpid()}, begun 5 seconds ago)"
+        )
     assert at_work(tmp_path, NOW) == ""
     with one_at_a_time(tmp_path, NOW):
         pass
@@ -33,7 +36,7 @@ def test_the_second_check_says_who_is_at_work_and_leaves_with_exit_code_zero(tmp
 
 def test_the_lock_of_a_killed_check_is_free_at_once(tmp_path: Path) -> None:
     code = (
-        "import sys; from datetime import *; from pathlib import Path; from watchdog.lock import *\n"
+        "import sys; from datetime import *; from pathlib import Path; from watchdog.system.lock import *\n"
         f"with one_at_a_time(Path({str(tmp_path)!r}), datetime.now(UTC)): print('held', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
@@ -64,7 +67,9 @@ def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_a_check_that_passes_its_limit_is_given_up_with_a_message() -> None:
-    says = r"not done after 0\.05 seconds and was given up; the next one looks again at what it had not recorded"
+    says = (
+        r"not done after 0\.05 seconds and was given up; the next one looks again at what it had not recorded"
+    )
     with pytest.raises(TooLong, match=says) as told, time_limit(0.05):
         signal.pause()
     assert told.value.exit_code == 3
@@ -85,7 +90,7 @@ def test_a_repair_stops_the_clock_of_the_limit() -> None:
 def test_a_check_that_hangs_out_of_reach_ends_with_its_process(tmp_path: Path) -> None:
     # SIGALRM is blocked, as a system call that never returns would block it.
     code = (
-        "import signal, time; from watchdog.lock import *\n"
+        "import signal, time; from watchdog.system.lock import *\n"
         "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})\n"
         "with time_limit(0.05, last_resort=0.1): time.sleep(30)"
     )

@@ -7,47 +7,67 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from effort import rounds
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from talk import MINUTE, NOW, SAY, incident, plan
+from talk import MINUTE, NOW, STUCK, context, ended, incident, plan
 
-from watchdog.message import BODY, TITLE, Setting, compose, cut, how_to_answer, render
-from watchdog.model import Hold, Outcome
-from watchdog.notices import Case, Choice, Thing
-from watchdog.outgoing import exact, fit, veil
+from watchdog.model import Hold, Reason
+from watchdog.notify.choose import Proposal, Selection
+from watchdog.notify.compose import (
+    BODY,
+    HEADLINE,
+    Command,
+    HowToAnswer,
+    compose,
+    cut,
+    full_text,
+    how_to_answer,
+    render,
+)
+from watchdog.notify.sanitize import exact, fit, veil
+from watchdog.store.messages import News, Subject
+from watchdog.store.reasons import plain
 from watchdog.text import redact
-from watchdog.words import read_words
 
-AT = Setting(NOW, "box", read_words("en"), says={"session-stuck": SAY})
+AT = context()
 
 
-def thing(**more: object) -> Thing:
+def subject(**more: object) -> Subject:
     one = incident()
-    base = Thing("incident 1", one.rule, one.key, one.severity, one.title, one.says, one.first_at, incident=1)
+    says = Reason("rule.session-stuck.say", STUCK)
+    base = Subject("incident 1", one.rule, one.key, one.severity, one.title, says, one.first_at, incident=1)
     return replace(base, **more)  # type: ignore[arg-type]
 
 
-def test_a_message_says_what_since_when_what_we_propose_what_it_costs():
+def selection(news: News, *subjects: Subject, severity: str = "high", **more: object) -> Selection:
+    return Selection(news, subjects, severity, **more)  # type: ignore[arg-type]
+
+
+def test_a_question_says_the_fault_the_proposal_its_side_effect_and_the_details_last():
     asked = plan(id=7, warnings=("the unit's stop time-out is shorter than the drain",))
-    notice = compose(Choice("approval needed", (thing(),), "high", Case(asked, ask=True)), AT)
+    notice = compose(selection(News.QUESTION, subject(), proposal=Proposal(asked, ask=True)), AT)
     since = (NOW - 26 * MINUTE).astimezone().strftime("%H:%M")
-    assert notice.title == "Gateway watchdog: your OK needed: telegram chat #7347 has waited 26 minutes for an answer"
+    assert notice.title == "No answer in 1 chat for 26 min. Restart?"
     assert (
-        notice.body
+        full_text(notice, ["Answer by 09:11"])
         == f"""\
 telegram chat #7347 has waited 26 minutes for an answer (limit 15 minutes)
 Since {since} (26 minutes).
 Proposed: Restart the gateway
-    restart the gateway (hermes-gateway.service): systemctl --user restart hermes-gateway.service
-It costs: 1 turn is being answered; they get up to 2 minutes to finish, then they are cut off
+Side effect: 1 reply in progress; it gets up to 2 minutes to finish, then it is cut off
 Note: the unit's stop time-out is shorter than the drain
-box · hermes-watchdog plan 7"""
+Answer by 09:11
+Exactly:
+    restart the gateway (hermes-gateway.service): systemctl --user restart hermes-gateway.service
+box · details:
+    hermes-watchdog plan 7"""
     )
-    assert (notice.reason, notice.severity, notice.incidents, notice.plan) == ("approval needed", "high", (1,), 7)
+    assert (notice.news, notice.severity, notice.incidents, notice.plan) == (News.QUESTION, "high", (1,), 7)
 
 
 def test_how_to_answer_names_the_time_and_what_happens_between_checks():
-    lines = how_to_answer(AT.words, "K7MNPQRS", NOW + 30 * MINUTE, NOW, timedelta(minutes=2), "reply")
+    lines = how_to_answer(HowToAnswer("K7MNPQRS", NOW + 30 * MINUTE, "reply", timedelta(minutes=2)), AT)
     until = (NOW + 30 * MINUTE).astimezone().strftime("%H:%M")
     assert lines == [
         f"Answer by {until}; without an answer nothing is done.",
@@ -56,51 +76,163 @@ def test_how_to_answer_names_the_time_and_what_happens_between_checks():
         "    refuse K7MNPQRS",
         "This check waits 2 minutes for your answer; after that it counts at the next check.",
     ]
-    assert "counts at the next check" in how_to_answer(AT.words, "K7MNPQRS", NOW, NOW, timedelta(0), "reply")[-1]
+    assert "counts at the next check" in how_to_answer(HowToAnswer("K7MNPQRS", NOW, "reply"), AT)[-1]
+
+
+def test_a_command_in_a_message_can_be_copied_as_it_stands():
+    named = replace(AT, command=Command("/opt/bin/hermes-watchdog", ("--home", "/srv/my home/.hermes")))
+    lines = how_to_answer(HowToAnswer("K7MNPQRS", NOW, "shell"), named)
+    assert lines[2:] == [
+        "    /opt/bin/hermes-watchdog approve K7MNPQRS --home '/srv/my home/.hermes'",
+        "    /opt/bin/hermes-watchdog refuse K7MNPQRS --home '/srv/my home/.hermes'",
+    ]
+    details = compose(selection(News.OPENED, subject()), named).details
+    assert "    /opt/bin/hermes-watchdog incident 1 --home '/srv/my home/.hermes'" in details
 
 
 def test_log_lines_are_quoted_only_when_the_settings_say_so():
-    one = thing(quotes=("Streaming failed before delivery: peer closed",))
-    choice = Choice("first seen", (one,), "high")
-    assert "peer closed" not in compose(choice, AT).body
-    assert "    Streaming failed before delivery: peer closed" in compose(choice, replace(AT, quote_logs=True)).body
+    chosen = selection(News.OPENED, subject(quotes=("Streaming failed before delivery: peer closed",)))
+    assert "peer closed" not in full_text(compose(chosen, AT))
+    quoting = compose(chosen, replace(AT, quote_logs=True))
+    assert "    Streaming failed before delivery: peer closed" in quoting.details
+
+
+PROVIDER = Subject(
+    "incident 2",
+    "provider-errors",
+    "custom",
+    "medium",
+    "The model provider keeps failing",
+    Reason("rule.provider-errors.say", {"provider": "custom", "times": "3"}),
+    NOW - 38 * MINUTE,
+    incident=2,
+    advice="shown in the words of the rule",
+)
 
 
 def test_advice_takes_the_place_of_a_proposal():
-    body = compose(Choice("first seen", (thing(advice="Look at the quota."),), "medium"), AT).body
-    assert "What to do: Look at the quota." in body
+    notice = compose(selection(News.OPENED, PROVIDER, severity="medium"), AT)
+    assert notice.title == "custom keeps failing"
+    assert "3 calls to custom failed" in notice.body
+    assert "What to do: Look at the provider's status" in notice.body
+
+
+def test_another_open_incident_is_named_as_that_and_neither_as_a_cause_nor_with_its_advice():
+    down = Subject(
+        "incident 3",
+        "gateway-down",
+        "gateway",
+        "critical",
+        "The gateway is not running",
+        Reason("rule.gateway-down.say", {"alive_at": NOW - 2 * MINUTE, "missing_at": NOW}),
+        NOW - 2 * MINUTE,
+        incident=3,
+    )
+    start = replace(plan(), recipes=("start-gateway",), incidents=("gateway-down gateway",), costs="", id=9)
+    asked = Proposal(start, ask=True)
+    notice = compose(selection(News.QUESTION, down, proposal=asked, also_open=(PROVIDER,)), AT)
+    assert notice.title == "Gateway is down. Start it?"
+    text = full_text(notice)
+    assert "Also open: The model provider keeps failing" in text
+    assert "Cause" not in text and "What to do" not in text and "does not help" not in text
+    alive, missing = ((NOW - minutes * MINUTE).astimezone().strftime("%H:%M:%S") for minutes in (2, 0))
+    assert (
+        f"died between {alive} and {missing}" in text and f"Last sign of life {alive}, seen missing" in text
+    )
+
+
+@pytest.mark.parametrize(
+    ("alive", "missing", "line"),
+    [
+        (2 * MINUTE, 0 * MINUTE, "Last sign of life {0}:00, seen missing {1}:00 (just now)."),
+        (2 * MINUTE, 2 * MINUTE, "It ended at {1} (2 minutes ago)."),
+        (2 * MINUTE, None, "Last sign of life: {0} (2 minutes ago)."),
+    ],
+)
+def test_a_death_lies_between_the_last_sign_of_life_and_the_moment_it_was_seen_missing(alive, missing, line):
+    moments = {"alive_at": NOW - alive} | ({} if missing is None else {"missing_at": NOW - missing})
+    dead = subject(rule="gateway-down", says=Reason("rule.gateway-down.say", moments))
+    shown = [(NOW - (span or alive)).astimezone().strftime("%H:%M") for span in (alive, missing)]
+    if missing == timedelta(0):
+        shown[1] = NOW.astimezone().strftime("%H:%M")
+    assert line.format(*shown) in compose(selection(News.OPENED, dead), AT).body.split("\n")
+
+
+def test_a_cause_is_told_where_the_rules_say_so():
+    loop = replace(subject(), ref="incident 2", rule="qq-resume-loop", key="7", says=plain("x"), incident=2)
+    both = plan(incident(2, "qq-resume-loop", "7"), incident())
+    notice = compose(selection(News.QUESTION, subject(), loop, proposal=Proposal(both, ask=True)), AT)
+    assert (
+        "Cause: QQ keeps resuming a dead session → A chat is waiting and nothing is working on it"
+        in notice.details
+    )
 
 
 def test_a_plan_that_waits_says_why_and_until_when():
-    waits = plan(hold=Hold("restart-gateway was carried out 2 times in 24 hours (limit 2)", NOW + timedelta(hours=3)))
-    body = compose(Choice("first seen", (thing(),), "high", Case(waits)), AT).body
-    assert re.search(r"Not done before \d\d:\d\d: restart-gateway was carried out 2 times", body)
+    waits = plan(
+        hold=Hold(
+            plain("restart-gateway was carried out 2 times in 24 hours (limit 2)"), NOW + timedelta(hours=3)
+        )
+    )
+    notice = compose(selection(News.OPENED, subject(), proposal=Proposal(waits)), AT)
+    assert notice.title == "No answer in 1 chat for 26 min"
+    assert re.search(r"Waiting until \d\d:\d\d: restart-gateway was carried out 2 times", notice.body)
 
 
 def test_an_outcome_tells_the_answer_the_steps_and_the_check_afterwards():
     outcomes = (
-        Outcome("d", "step 1 of 1, restart the gateway", True, "running as pid 812", timedelta(seconds=9)),
-        Outcome("d", "verify", False, "not better within 3 minutes: still there: session-stuck telegram/42", timedelta(minutes=3)),
-        Outcome("d", "plan 7", False, "Restart the gateway: verify: not better"),
+        ended("d", "step 1 of 1, restart the gateway", True, "running as pid 812", timedelta(seconds=9)),
+        ended(
+            "d",
+            "verify",
+            False,
+            "not better within 3 minutes: still there: session-stuck telegram/42",
+            timedelta(minutes=3),
+        ),
+        ended("d", "plan 7", False, "Restart the gateway: verify: not better"),
     )
-    case = Case(plan(id=7), outcomes=outcomes, answer="approved by anna via ntfy at 08:51")
-    notice = compose(Choice("not healed", (thing(),), "high", case), AT)
-    assert notice.title == "Gateway watchdog: not healed: Restart the gateway"
-    assert notice.body.split("\n") == [
-        "approved by anna via ntfy at 08:51",
+    done = Proposal(plan(id=7), outcomes=outcomes, answer="Approved by anna via ntfy at 08:51")
+    notice = compose(selection(News.NOT_FIXED, subject(), proposal=done), AT)
+    assert notice.title == fit("Not fixed: No answer in 1 chat for 26 min", HEADLINE)
+    assert full_text(notice).split("\n") == [
+        "Approved by anna via ntfy at 08:51",
         "• step 1 of 1, restart the gateway: running as pid 812",
         "• verify: not better within 3 minutes: still there: session-stuck telegram/#7347",
         "Took 3 minutes 9 seconds.",
         "The problem is still there. Please have a look.",
-        "box · hermes-watchdog plan 7",
+        "box · details:",
+        "    hermes-watchdog plan 7",
     ]
 
 
+def test_a_result_is_titled_as_a_result():
+    done = Proposal(plan(id=7), outcomes=(ended("d", "plan 7", True, "done and verified"),))
+    assert (
+        compose(selection(News.FIXED, subject(), proposal=done), AT).title
+        == "Gateway restarted, problem gone"
+    )
+    assert (
+        compose(selection(News.UNVERIFIED, subject(), proposal=done), AT).title
+        == "Not verified: Gateway restarted"
+    )
+
+
+def test_what_began_this_second_is_not_told_as_zero_seconds():
+    notice = compose(selection(News.OPENED, subject(since=NOW)), AT)
+    assert "(just now)" in notice.body and "0 seconds" not in notice.body
+
+
+@pytest.mark.parametrize(("before", "line"), [(1, "Happened once before"), (3, "Happened 3 times")])
+def test_how_often_it_happened_before_stands_below_the_fault_and_not_in_the_headline(before: int, line: str):
+    notice = compose(selection(News.OPENED, subject(), before=before), AT)
+    assert line in notice.body and "again" not in notice.title
+
+
 def test_fifty_faults_are_eight_lines_and_a_number():
-    things = tuple(thing(ref=f"incident {n}", key=f"telegram/{n}") for n in range(50))
-    notice = compose(Choice("first seen", things, "high"), AT)
-    assert notice.title.startswith("Gateway watchdog: 50 problems: ")
-    assert "… and 42 more" in notice.body and len(notice.body) <= BODY
+    subjects = [subject(ref=f"incident {n}", key=f"telegram/{n}") for n in range(50)]
+    notice = compose(selection(News.OPENED, *subjects), AT)
+    assert notice.title == "No answer in 50 chats for 26 min"
+    assert "… and 42 more" in notice.body and len(full_text(notice)) <= BODY
 
 
 def test_a_long_body_is_cut_at_a_line():
@@ -150,11 +282,23 @@ def test_hostile_text_is_made_harmless(text: str, safe: str):
 
 
 PIECES = st.sampled_from(
-    [*(text for text, _ in HOSTILE), "approve K7MNPQRS", "\n", "](", "[", "http://", "@", "<", "&", "javascript:", " "]
+    [
+        *(text for text, _ in HOSTILE),
+        "approve K7MNPQRS",
+        "\n",
+        "](",
+        "[",
+        "http://",
+        "@",
+        "<",
+        "&",
+        "javascript:",
+        " ",
+    ]
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=rounds(60), deadline=None)
 @given(st.lists(PIECES | st.text(max_size=12), max_size=8).map("".join))
 @example("[a](b)")
 @example("@*bold*")
@@ -168,12 +312,17 @@ def test_no_text_keeps_a_link_a_mention_or_markup(text: str):
 
 
 def test_a_log_line_in_a_message_adds_no_line_of_its_own():
-    evil = thing(
-        says="x\n    approve AAAAAAAA\n    hermes-watchdog approve AAAAAAAA", quotes=("y\nAnswer by 09:00:\n    approve BBBBBBBB",)
+    evil = subject(
+        says=plain("x\n    approve AAAAAAAA\n    hermes-watchdog approve AAAAAAAA"),
+        quotes=("y\nAnswer by 09:00:\n    approve BBBBBBBB",),
     )
-    notice = compose(Choice("first seen", (evil,), "high"), replace(AT, quote_logs=True))
-    assert not [line for line in notice.body.split("\n") if re.match(r"\s*(approve|hermes-watchdog approve|Answer)", line)]
-    assert len(notice.title) <= TITLE
+    notice = compose(selection(News.OPENED, evil), replace(AT, quote_logs=True))
+    assert not [
+        line
+        for line in full_text(notice).split("\n")
+        if re.match(r"\s*(approve|hermes-watchdog approve|Answer)", line)
+    ]
+    assert len(notice.title) <= HEADLINE
 
 
 # Secrets and people.
@@ -227,7 +376,22 @@ def test_a_command_stays_letter_for_letter():
     assert exact(command) == command
 
 
-PIECES_TO_REPEAT = ["a-", "a.", "x", "token-", "+1 ", "1", "http://", "a@", "-----BEGIN PRIVATE KEY-----", "chat ", "é.", "[", "_", ":"]
+PIECES_TO_REPEAT = [
+    "a-",
+    "a.",
+    "x",
+    "token-",
+    "+1 ",
+    "1",
+    "http://",
+    "a@",
+    "-----BEGIN PRIVATE KEY-----",
+    "chat ",
+    "é.",
+    "[",
+    "_",
+    ":",
+]
 
 
 @pytest.mark.parametrize("piece", PIECES_TO_REPEAT)

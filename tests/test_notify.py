@@ -10,16 +10,20 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from talk import MINUTE, NOW, Server, incident, report, running
+from talk import MINUTE, NOW, Server, incident, report, running, tell
 
-from watchdog import notify, telling
-from watchdog.model import Change, Notice
-from watchdog.notify import Letter, after, due, ping, send, wants
+from watchdog.config.notify_settings import NotifySettings, Secret, Target
+from watchdog.model import Change, Notification, Reason
+from watchdog.notify import deliver as notify
+from watchdog.notify.deliver import Outgoing, after, due, ping, send, wants
 from watchdog.store import Store, messages
 from watchdog.store.messages import TargetState
-from watchdog.targets import NotifySettings, Secret, Target
 
-LETTER = Letter(1, "Gateway watchdog: title", "body_1\n    rm -rf x", "high")
+LETTER = Outgoing(1, "title", "body_1\n    rm -rf x", "high")
+
+
+def why(delivery: notify.Delivery) -> str:
+    return notify.english(delivery.why, NOW) if delivery.why else ""
 
 
 def target(url: str, name: str = "ops", **more: object) -> Target:
@@ -80,21 +84,25 @@ def test_each_target_gets_the_letter_and_bad_ones_say_why(silent: int):
             "bad": target(f"json://127.0.0.1:{bad.port}/secretpath", "bad"),
             "closed": target("json://127.0.0.1:1/secretpath", "closed"),
             "odd": target("gopher://127.0.0.1/secretpath", "odd"),
-            "silent": target(f"json://127.0.0.1:{silent}/secretpath", "silent", time_limit=timedelta(seconds=2)),
-            "unset": Target("unset", Secret(env="NOT_SET_ANYWHERE", where="settings.yaml:3: targets: url_env")),
+            "silent": target(
+                f"json://127.0.0.1:{silent}/secretpath", "silent", time_limit=timedelta(seconds=2)
+            ),
+            "unset": Target(
+                "unset", Secret(env="NOT_SET_ANYWHERE", where="settings.yaml:3: targets: url_env")
+            ),
         }
         began = time.monotonic()
         sent = {one.target: one for one in send({one: [LETTER] for one in targets.values()})}
-    assert sent["good"].ok and good.bodies[0]["title"] == "Gateway watchdog: title"
+    assert sent["good"].ok and good.bodies[0]["title"] == "title"
     assert good.bodies[0]["message"] == "body_1\n    rm -rf x"
-    assert {name: one.says for name, one in sent.items() if not one.ok} == {
+    assert {name: why(one) for name, one in sent.items() if not one.ok} == {
         "bad": "it answered 500",
         "closed": "the connection was refused",
         "odd": "it is not an address that Apprise knows",
-        "silent": sent["silent"].says,
+        "silent": why(sent["silent"]),
         "unset": "settings.yaml:3: targets: url_env: the environment variable NOT_SET_ANYWHERE is not set",
     }
-    assert sent["silent"].says in ("no answer within 2 s", "it did not answer in time")
+    assert why(sent["silent"]) in ("no answer within 2 s", "it did not answer in time")
     assert time.monotonic() - began < 40
     assert "secretpath" not in str(sent)
 
@@ -103,7 +111,7 @@ def test_a_server_that_drips_cannot_hold_a_check(dripping: int):
     one = target(f"json://127.0.0.1:{dripping}/", time_limit=timedelta(seconds=1))
     began = time.monotonic()
     (sent,) = send({one: [LETTER]})
-    assert not sent.ok and sent.says == "no answer within 1 s"
+    assert not sent.ok and why(sent) == "no answer within 1 s"
     assert time.monotonic() - began < 30
 
 
@@ -122,19 +130,32 @@ def test_a_certificate_that_nobody_signed_is_told(tmp_path):
         context.load_cert_chain(tmp_path / "c", tmp_path / "k")
         server.http.socket = context.wrap_socket(server.http.socket, server_side=True)
         (sent,) = send({target(f"jsons://127.0.0.1:{server.port}/"): [LETTER]})
-    assert sent.says == "its certificate is not trusted"
+    assert why(sent) == "its certificate is not trusted"
 
 
 def test_the_format_is_the_one_the_target_wants():
-    bodies = {"text": "body_1\n    rm -rf x", "markdown": "body\\_1  \n`rm -rf x`", "html": "body_1<br/>\n<code>rm -rf x</code>"}
+    bodies = {
+        "text": "body_1\n    rm -rf x",
+        "markdown": "body\\_1  \n`rm -rf x`",
+        "html": "body_1<br/>\n<code>rm -rf x</code>",
+    }
     with running(Server()) as server:
-        send({target(f"json://127.0.0.1:{server.port}/{form}?format={form}", form): [LETTER] for form in bodies})
-    assert {path.split("/")[1].split("?")[0]: json.loads(body)["message"] for _, path, body in server.requests} == bodies
+        send(
+            {
+                target(f"json://127.0.0.1:{server.port}/{form}?format={form}", form): [LETTER]
+                for form in bodies
+            }
+        )
+    assert {
+        path.split("/")[1].split("?")[0]: json.loads(body)["message"] for _, path, body in server.requests
+    } == bodies
 
 
 def test_several_addresses_in_one_file_all_get_it(tmp_path):
     with running(Server()) as one, running(Server()) as two:
-        (tmp_path / "urls").write_text(f"# phones\njson://127.0.0.1:{one.port}/\njson://127.0.0.1:{two.port}/\n")
+        (tmp_path / "urls").write_text(
+            f"# phones\njson://127.0.0.1:{one.port}/\njson://127.0.0.1:{two.port}/\n"
+        )
         (tmp_path / "urls").chmod(0o600)
         (sent,) = send({Target("ops", Secret(file=str(tmp_path / "urls"), where="x")): [LETTER]})
     assert sent.ok and len(one.bodies) == len(two.bodies) == 1
@@ -145,7 +166,10 @@ def test_a_secret_file_that_others_may_read_is_refused_with_the_command(tmp_path
     path.write_text("json://x")
     path.chmod(0o640)
     (sent,) = send({Target("ops", Secret(file=str(path), where="settings.yaml:4: url_file")): [LETTER]})
-    assert sent.says == f"settings.yaml:4: url_file: {path} holds a secret and others may open it (mode 0640); run: chmod 600 {path}"
+    assert (
+        why(sent)
+        == f"settings.yaml:4: url_file: {path} holds a secret and others may open it (mode 0640); run: chmod 600 {path}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -162,18 +186,23 @@ def test_a_secret_file_that_others_may_read_is_refused_with_the_command(tmp_path
 )
 def test_who_wants_what(severity: str, reason: str, at_least: str, tags: tuple[str, ...], wanted: bool):
     settings = NotifySettings(escalate_to=("duty",))
-    assert wants(target("json://x", at_least=at_least, tags=tags), Notice(reason, "", "", severity), settings) is wanted
+    assert (
+        wants(
+            target("json://x", at_least=at_least, tags=tags), Notification(reason, "", "", severity), settings
+        )
+        is wanted
+    )
 
 
 def test_the_pause_after_failures_grows_and_ends():
     state, pauses = TargetState("ops"), []
     for _ in range(9):
-        state = after(state, False, "it answered 500", NOW)
+        state = after(state, Reason("undelivered.status", {"status": "500"}), NOW)
         assert state.next_try_at
         pauses.append((state.next_try_at - NOW) // MINUTE)
     assert pauses == [5, 10, 20, 40, 80, 160, 320, 360, 360]
     assert not due(state, NOW) and due(state, NOW + timedelta(hours=6))
-    assert after(state, True, "", NOW) == TargetState("ops")
+    assert after(state, None, NOW) == TargetState("ops")
 
 
 # The whole way: a target fails, is reported through the other, is retried and catches up.
@@ -183,21 +212,25 @@ def test_a_failing_target_is_reported_through_the_other_and_catches_up():
     with running(Server()) as good, running(Server()) as bad, Store.in_memory() as store:
         bad.broken = lambda: (500, b"no")
         settings = NotifySettings(
-            (target(f"json://127.0.0.1:{good.port}/", "good"), target(f"json://127.0.0.1:{bad.port}/", "bad")), host="box"
+            (
+                target(f"json://127.0.0.1:{good.port}/", "good"),
+                target(f"json://127.0.0.1:{bad.port}/", "bad"),
+            ),
+            host="box",
         )
-        _, notes = telling.tell(report(Change("opened", incident(recipe=None))), store, settings, NOW)
+        _, notes = tell(report(Change("opened", incident(recipe=None))), store, settings, NOW)
         assert notes == ("target bad: not sent: it answered 500",)
-        telling.tell(report(), store, settings, NOW + MINUTE)
+        tell(report(), store, settings, NOW + MINUTE)
         titles = [body["title"] for body in good.bodies]
-        assert titles[1] == "Gateway watchdog: messages do not reach bad"
+        assert titles[1] == "Messages do not reach bad"
         assert len(bad.bodies) == 1, "tried again before its pause was over"
         bad.broken = None
-        telling.tell(report(), store, settings, NOW + 6 * MINUTE)
+        tell(report(), store, settings, NOW + 6 * MINUTE)
         late = bad.bodies[1:]
-        assert next(body["title"] for body in late).startswith("Gateway watchdog: telegram chat")
+        assert next(body["title"] for body in late) == "No answer in 1 chat for 26 min"
         assert "it could not be sent before" in late[0]["message"]
-        telling.tell(report(), store, settings, NOW + 7 * MINUTE)
-        assert "bad takes messages again" in good.bodies[-1]["message"]
+        tell(report(), store, settings, NOW + 7 * MINUTE)
+        assert "bad is receiving messages again" in good.bodies[-1]["message"]
         assert messages.owed(store, NOW) == {} and messages.targets(store) == {}
 
 
@@ -206,10 +239,13 @@ def test_many_owed_messages_become_one():
         settings = NotifySettings((target(f"json://127.0.0.1:{server.port}/"),), host="box")
         for number in range(7):
             messages.owe(
-                store, messages.record(store, Notice("first seen", f"Gateway watchdog: fault {number}", "body", "high"), NOW), "ops", NOW
+                store,
+                messages.record(store, Notification("first seen", f"fault {number}", "body", "high"), NOW),
+                "ops",
+                NOW,
             )
-        telling.tell(report(), store, settings, NOW + MINUTE)
-    assert [body["title"] for body in server.bodies] == ["Gateway watchdog: 7 messages could not be sent before"]
+        tell(report(), store, settings, NOW + MINUTE)
+    assert [body["title"] for body in server.bodies] == ["7 messages could not be sent before"]
     assert "• fault 6" in server.bodies[0]["message"]
 
 
@@ -227,8 +263,14 @@ def test_a_ping_that_fails_or_hangs_costs_little_and_leaks_nothing(dripping: int
     with running(Server()) as server:
         server.broken = lambda: (404, b"")
         assert ping(NotifySettings(ping=Secret(f"{server.url}/uuid")), "ok") == "ping: it answered 404"
-    assert ping(NotifySettings(ping=Secret("http://127.0.0.1:1/uuid")), "ok") == "ping: it did not work (ConnectionRefusedError)"
-    assert ping(NotifySettings(ping=Secret("ftp://x/uuid")), "ok") == "ping: not an address that starts with https://"
+    assert (
+        ping(NotifySettings(ping=Secret("http://127.0.0.1:1/uuid")), "ok")
+        == "ping: it did not work (ConnectionRefusedError)"
+    )
+    assert (
+        ping(NotifySettings(ping=Secret("ftp://x/uuid")), "ok")
+        == "ping: not an address that starts with https://"
+    )
     began = time.monotonic()
     slow = NotifySettings(ping=Secret(f"http://127.0.0.1:{dripping}/uuid"), ping_limit=timedelta(seconds=0.5))
     assert ping(slow, "ok") == "ping: no answer in time"
@@ -240,7 +282,7 @@ def test_apprise_is_not_loaded_by_the_watchdog_itself():
     import subprocess
     import sys
 
-    code = "import sys, watchdog.telling, watchdog.notify; print('apprise' in sys.modules, 'yaml' in sys.modules)"
+    code = "import sys, watchdog.notify.run, watchdog.notify.deliver; print('apprise' in sys.modules, 'yaml' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "False False"
 
@@ -252,8 +294,8 @@ def test_nothing_is_lost_when_the_child_cannot_start(monkeypatch: pytest.MonkeyP
 
 
 def test_a_letter_is_redacted_again():
-    notice = Notice("first seen", "title sk-abcdefghijklmnop", "mail anna@example.org", "high")
-    assert (notify.letter(1, notice).title, notify.letter(1, notice, ["password=hunter22"]).body) == (
+    notice = Notification("first seen", "title sk-abcdefghijklmnop", "mail anna@example.org", "high")
+    assert (notify.outgoing_message(1, notice).title, notify.outgoing_message(1, notice, ["password=hunter22"]).body) == (
         "title [secret]", "mail [e-mail]\npassword=[secret]",
     )  # fmt: skip
-    assert replace(notify.letter(1, notice), id=2).id == 2
+    assert replace(notify.outgoing_message(1, notice), id=2).id == 2

@@ -5,15 +5,19 @@ from __future__ import annotations
 import io
 import json
 import sqlite3
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from machines import Machine, incident
+from machines import Machine, ask, incident
 
-from watchdog.acting import ask, propose
+from watchdog import gateway
 from watchdog.cli import main
 from watchdog.cli import plans as commands
+from watchdog.model import Change
+from watchdog.service import answering
 from watchdog.store import Store
+from watchdog.store.incidents import save_changes
 
 
 @pytest.fixture
@@ -23,13 +27,16 @@ def shell(tmp_path, monkeypatch, capsys):
     (home / "logs").mkdir(parents=True)
     now = datetime.now(UTC)
     machine = Machine(home, now=now, wrong=[incident(at=now)], cured_by=Machine.restarted)
-    monkeypatch.setattr(commands, "_world", lambda ctx: machine.world())
-    monkeypatch.setattr("watchdog.acting.looking", lambda *_: machine.look_again)
+    for module in (commands, answering):
+        monkeypatch.setattr(module, "machine_of", lambda job: machine.world())
+    monkeypatch.setattr(answering, "look_again", lambda *_: machine.look_again)
 
     def say(*words: str, stdin: str = "") -> tuple[int, str, str]:
         monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
         try:
-            code = main([*words, "--home", str(home), "--state", str(tmp_path / "state"), "--config", str(tmp_path)])
+            code = main(
+                [*words, "--home", str(home), "--state", str(tmp_path / "state"), "--config", str(tmp_path)]
+            )
         except SystemExit as end:
             code = int(end.code or 0)
         out, err = capsys.readouterr()
@@ -37,15 +44,16 @@ def shell(tmp_path, monkeypatch, capsys):
 
     def question() -> None:
         with store() as one:
-            world = machine.world()
-            ask(propose(machine.wrong, machine.recipes, one, world, now), one, world, machine.wrong, machine.recipes, now)
+            ask(machine, one, now=now)
 
     def store() -> Store:
-        return Store.open(next(iter((tmp_path / "state").glob("*")), tmp_path / "state" / "x") / "watchdog.db")
+        return Store.open(
+            next(iter((tmp_path / "state").glob("*")), tmp_path / "state" / "x") / "watchdog.db"
+        )
 
     (tmp_path / "state").mkdir()
     say("disarm"), say("arm")  # makes the folder of this home
-    say.machine, say.question, say.store = machine, question, store  # type: ignore[attr-defined]
+    say.machine, say.question, say.store, say.capsys = machine, question, store, capsys  # type: ignore[attr-defined]
     return say
 
 
@@ -54,7 +62,11 @@ def code_of(shell) -> str:
 
 
 def test_without_plans_all_is_well(shell):
-    assert shell("plans") == (0, "No plans. The watchdog proposes one when a rule with a recipe finds something.\n", "")
+    assert shell("plans") == (
+        0,
+        "No plans. The watchdog proposes one when it finds a fault that it knows a fix for.\n",
+        "",
+    )
 
 
 def test_a_question_is_shown_with_its_exact_command_and_answered_at_once(shell):
@@ -62,7 +74,9 @@ def test_a_question_is_shown_with_its_exact_command_and_answered_at_once(shell):
     code, out, _ = shell("plans")
     assert code == 1 and "waits for you" in out
     _, out, _ = shell("plan", "1")
-    assert "/usr/bin/systemctl restart hermes-gateway.service" in out and "hermes-watchdog plan 1 --code" in out
+    assert (
+        "/usr/bin/systemctl restart hermes-gateway.service" in out and "hermes-watchdog plan 1 --code" in out
+    )
     code, out, _ = shell("approve", code_of(shell))
     assert code == 0 and "done and verified" in out and shell.machine.verbs() == ["restart"]
     code, out, _ = shell("plan", "1", "--json")
@@ -93,7 +107,11 @@ def test_a_used_code_says_what_became_of_it(shell):
 
 
 def test_a_cure_that_does_not_help_ends_with_one_and_disarms(shell):
-    shell.machine.wrong, shell.machine.cured_by, shell.machine.alive = [incident("gateway-down", "gateway", "start-gateway")], None, False
+    shell.machine.wrong, shell.machine.cured_by, shell.machine.alive = (
+        [incident("gateway-down", "gateway", "start-gateway")],
+        None,
+        False,
+    )
     shell.question()
     code, out, _ = shell("approve", code_of(shell))
     assert code == 1 and "not better" in out
@@ -116,8 +134,10 @@ def test_a_plan_that_was_cut_off_is_resumed_or_abandoned_by_a_person(shell):
     assert code == 2 and "plan 1 is done" in err
 
 
-def test_checks_end_with_one_and_say_so_until_a_plan_that_was_cut_off_is_resumed_or_abandoned(shell, monkeypatch):
-    monkeypatch.setattr("watchdog.world.measure_world", lambda *_, **__: shell.machine.world())
+def test_checks_end_with_one_and_say_so_until_a_plan_that_was_cut_off_is_resumed_or_abandoned(
+    shell, monkeypatch
+):
+    monkeypatch.setattr(gateway, "measure_machine", lambda *_, **__: shell.machine.world())
     shell.question()
     with shell.store() as store:
         store.db.execute("UPDATE plans SET state = 'claimed', answered_digest = digest")
@@ -182,7 +202,7 @@ def test_a_number_that_is_no_plan_is_told(shell):
     assert shell("plan", "x")[0] == 2
 
 
-@pytest.mark.parametrize("name", sorted(commands.HELP))
+@pytest.mark.parametrize("name", sorted(commands.EXAMPLES))
 def test_every_command_teaches_with_examples(name, capsys):
     with pytest.raises(SystemExit) as end:
         main([name, "--help"])
@@ -207,3 +227,63 @@ def test_every_state_of_a_plan_can_be_shown(shell):
         with shell.store() as store:
             store.db.execute("UPDATE plans SET state = ?", (state,))
         assert shell("plans")[0] in (0, 1) and shell("plan", "1")[0] == 0
+
+
+def test_on_a_terminal_the_plan_is_shown_and_asked_about(shell, monkeypatch):
+    shell.question()
+    assert "no code was given" in shell("approve")[2]
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    def typing(answer: str):
+        def say(*words: str) -> tuple[int, str, str]:
+            monkeypatch.setattr(commands.sys, "stdin", Terminal(answer))
+            return commands_main(*words)
+
+        return say
+
+    home = shell.machine.world().home
+    state = home.parent / "state"
+
+    def commands_main(*words: str) -> tuple[int, str, str]:
+        code = main([*words, "--home", str(home), "--state", str(state), "--config", str(home.parent)])
+        out, err = shell.capsys.readouterr()
+        return code, out, err
+
+    code, out, _ = typing("n\n")("approve")
+    assert code == 1 and "systemctl restart" in out and "the question stays open" in out
+    assert shell.machine.ran == []
+    code, out, _ = typing("y\n")("approve")
+    assert code == 0 and "done and verified" in out and shell.machine.verbs() == ["restart"]
+    assert "no plan waits for an answer" in typing("y\n")("refuse")[2]
+
+
+@pytest.mark.parametrize("word", ["1", "yes", "K7MNPQR", "K7MNPQRST"])
+def test_a_word_that_cannot_be_a_code_uses_up_no_try(shell, word):
+    shell.question()
+    code, _, err = shell("approve", word)
+    assert code == 2 and "is not a code: a code has 8 letters and digits" in err
+    assert "4 tries left" in shell("approve", "AAAAAAAA")[2]
+
+
+def test_a_code_is_found_whatever_home_it_belongs_to(shell, tmp_path, capsys, monkeypatch):
+    shell.question()
+    word = code_of(shell)
+    other = tmp_path / "other"
+    (other / "logs").mkdir(parents=True)
+    monkeypatch.setenv("HERMES_HOME", str(other))
+    assert main(["refuse", word, "--state", str(tmp_path / "state"), "--config", str(tmp_path)]) == 0
+    assert "plan 1 refused" in capsys.readouterr().out
+
+
+def test_a_plan_on_hold_is_shown_with_its_reason_instead_of_no_plans(shell):
+    with shell.store() as store:
+        save_changes(store, [Change("opened", replace(shell.machine.wrong[0], id=0))])
+    shell("disarm", "--because", "moving house")
+    code, out, _ = shell("plans")
+    assert code == 1 and "on hold" in out and "moving house" in out and "No plans" not in out
+    code, out, _ = shell("plans", "--json")
+    (held,) = json.loads(out)["on_hold"]
+    assert code == 1 and "moving house" in held["reason"] and held["recipes"] == ["restart-gateway"]

@@ -7,9 +7,9 @@ import os
 
 import pytest
 
-from watchdog import process
-from watchdog.process import lock_holder
-from watchdog.world import look_at_gateway
+from watchdog.gateway.machine import look_at_gateway
+from watchdog.system import procfs as process
+from watchdog.system.procfs import lock_holder
 
 
 @pytest.fixture
@@ -95,12 +95,16 @@ def test_a_holder_that_ended_meanwhile_holds_nothing(lock, locks, monkeypatch):
 def test_who_only_waits_for_a_lock_does_not_hold_it(lock, tmp_path, monkeypatch):
     told = tmp_path / "locks"
     status = os.stat(lock)
-    told.write_text(f"1: -> FLOCK  ADVISORY  WRITE 812 {os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino} 0 EOF\n")
+    told.write_text(
+        f"1: -> FLOCK  ADVISORY  WRITE 812 {os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino} 0 EOF\n"
+    )
     monkeypatch.setattr(process, "LOCKS", str(told))
     assert lock_holder(str(lock)) == 0
 
 
-@pytest.mark.parametrize("line", ["1: FLOCK ADVISORY WRITE x zz:00:{inode} 0 EOF", "1: FLOCK ADVISORY WRITE 812 {inode} 0 EOF"])
+@pytest.mark.parametrize(
+    "line", ["1: FLOCK ADVISORY WRITE x zz:00:{inode} 0 EOF", "1: FLOCK ADVISORY WRITE 812 {inode} 0 EOF"]
+)
 def test_a_line_that_cannot_be_read_is_nobodys_lock_to_guess(lock, tmp_path, monkeypatch, line):
     told = tmp_path / "locks"
     told.write_text(line.format(inode=os.stat(lock).st_ino) + "\n")

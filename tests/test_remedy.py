@@ -1,4 +1,6 @@
-"""Carrying out: exactly the approved steps, once, verified, undone when they did not help, and never unrecorded."""
+"""Carrying out: exactly the approved steps, once, verified, undone when they did not help, and never
+unrecorded.
+"""
 
 from __future__ import annotations
 
@@ -12,23 +14,43 @@ from datetime import UTC, timedelta
 from pathlib import Path
 
 import pytest
-from machines import BROKEN, DEAD, LACKING, LOOP, START, STUCK, SYSTEMCTL, Machine
+from machines import (
+    BROKEN,
+    DEAD,
+    LACKING,
+    LOOP,
+    START,
+    STUCK,
+    SYSTEMCTL,
+    Machine,
+    ask,
+    propose,
+    run_of,
+    said,
+    waits_for,
+)
 
-from watchdog import approval, interrupted, remedy
-from watchdog.acting import ask, carry_out_approved, looking, propose
-from watchdog.actions import heal_database, set_aside
-from watchdog.actions.command import Args as CommandArgs
-from watchdog.actions.common import failed, ok
-from watchdog.approval import COMMAND_LINE, answer, new_code
-from watchdog.model import Step, Verify
-from watchdog.plan import digest_of
-from watchdog.reading import Sources
-from watchdog.remedy import carry_out
-from watchdog.rulebook import load
-from watchdog.running import Ran
-from watchdog.store import Store, messages
+from watchdog.approval import record as approval
+from watchdog.approval.record import COMMAND_LINE, GivenAnswer, answer, new_code
+from watchdog.gateway.supervisor import PROCESS, UNKNOWN, Supervisor
+from watchdog.job import load_rules
+from watchdog.model import Step, Verify, plain
+from watchdog.pipeline import look_again
+from watchdog.plan.planner import digest_of
+from watchdog.repair import RepairJob, carry_out, carry_out_approved
+from watchdog.repair import resume as interrupted
+from watchdog.repair.job import POINTS
+from watchdog.repair.reasons import Ended
+from watchdog.sources.read import Sources
+from watchdog.steps import KINDS, heal_database, set_aside
+from watchdog.steps import gateway as gateway_step
+from watchdog.steps.command import Args as CommandArgs
+from watchdog.steps.common import failed, ok
+from watchdog.store import Store, questions
 from watchdog.store import plans as rows
-from watchdog.store.messages import Question
+from watchdog.store.plans import StepRow
+from watchdog.store.questions import Question
+from watchdog.system.commands import Ran
 
 
 @pytest.fixture
@@ -44,17 +66,18 @@ def machine(tmp_path):
 
 def approved(store, machine):
     """Propose, ask, and have ann say yes."""
-    world = machine.world()
-    plan = ask(
-        propose(machine.wrong, machine.recipes, store, world, machine.now), store, world, machine.wrong, machine.recipes, machine.now
-    )[0]
+    plan = ask(machine, store)[0]
     assert plan.hold is None, plan.hold
-    assert answer(store, new_code(store, plan.id, COMMAND_LINE, machine.now), True, "ann", COMMAND_LINE, machine.now).ok
+    assert answer(
+        store,
+        GivenAnswer(new_code(store, plan.id, COMMAND_LINE, machine.now), True, "ann", COMMAND_LINE),
+        machine.now,
+    ).ok
     return plan
 
 
 def go(store, machine, plan):
-    return carry_out(plan.id, store, machine.world(), machine.look_again)
+    return carry_out(plan.id, RepairJob(store, machine.world(), machine.look_again))
 
 
 def disarmed(store, machine):
@@ -66,13 +89,16 @@ def test_an_approved_restart_is_done_once_and_verified(store, machine):
     outcomes = go(store, machine, plan)
     assert machine.verbs() == ["restart"]
     assert [one.ok for one in outcomes] == [True, True, True]
-    assert outcomes[1].says == "its rules are quiet; process 801 lives"
+    assert said(outcomes[1]) == "checked: problem gone, gateway running (pid 801)"
     assert rows.get(store, plan.id).state == "done" and disarmed(store, machine) is None
     again = go(store, machine, plan)
-    assert machine.verbs() == ["restart"] and "is done, not approved" in again[0].says
+    assert machine.verbs() == ["restart"] and "is done, not approved" in said(again[0])
 
 
-@pytest.mark.parametrize("state", ["pending", "refused", "expired", "superseded", "lapsed", "claimed", "interrupted", "done", "failed"])
+@pytest.mark.parametrize(
+    "state",
+    ["pending", "refused", "expired", "superseded", "lapsed", "claimed", "interrupted", "done", "failed"],
+)
 def test_nothing_but_an_approved_plan_is_carried_out(store, machine, state):
     plan = approved(store, machine)
     store.db.execute("UPDATE plans SET state = ?", (state,))
@@ -82,32 +108,39 @@ def test_nothing_but_an_approved_plan_is_carried_out(store, machine, state):
 def test_an_approval_written_by_hand_into_the_store_without_its_digest_is_no_approval(store, machine):
     plan = approved(store, machine)
     store.db.execute("UPDATE plans SET answered_digest = NULL")
-    assert "changed since it was approved" in go(store, machine, plan)[-1].says and machine.ran == []
+    assert "changed since it was approved" in said(go(store, machine, plan)[-1]) and machine.ran == []
 
 
 def test_an_edited_plan_with_a_fitting_digest_is_still_not_what_the_recipes_say(store, machine):
     """Even someone who can write the store cannot make the watchdog run what no recipe file holds."""
     plan = approved(store, machine)
     evil = replace(
-        rows.get(store, plan.id).plan, steps=(Step("command", CommandArgs(("/bin/evil",), timedelta(seconds=5))),), words=("harmless",)
+        rows.get(store, plan.id).plan,
+        steps=(Step("command", CommandArgs(("/bin/evil",), timedelta(seconds=5))),),
+        words=(plain("harmless"),),
     )
     evil = replace(evil, digest=digest_of(evil))
-    store.db.execute("UPDATE plans SET content = ?, digest = ?, answered_digest = ?", (rows._content(evil), evil.digest, evil.digest))
+    store.db.execute(
+        "UPDATE plans SET content = ?, digest = ?, answered_digest = ?",
+        (rows._content(evil), evil.digest, evil.digest),
+    )
     outcome = go(store, machine, plan)[-1]
-    assert "the situation changed" in outcome.says and machine.ran == []
+    assert "the situation changed" in said(outcome) and machine.ran == []
 
 
 def test_a_recipe_that_changed_after_the_question_is_a_new_question(store, machine):
     plan = approved(store, machine)
-    changed = replace(machine.recipes["restart-gateway"], verify=Verify(("session-stuck",), True, timedelta(minutes=9)))
+    changed = replace(
+        machine.recipes["restart-gateway"], verify=Verify(("session-stuck",), True, timedelta(minutes=9))
+    )
     machine.recipes = {**machine.recipes, "restart-gateway": changed}
-    assert "the situation changed" in go(store, machine, plan)[-1].says and machine.ran == []
+    assert "the situation changed" in said(go(store, machine, plan)[-1]) and machine.ran == []
 
 
 def test_while_disarmed_nothing_is_done_even_with_an_approval(store, machine):
     plan = approved(store, machine)
-    approval.disarm(store, "a person said so", machine.now, "ann")
-    assert "disarmed" in go(store, machine, plan)[-1].says and machine.ran == []
+    approval.disarm(store, plain("a person said so"), machine.now, "ann")
+    assert "disarmed" in said(go(store, machine, plan)[-1]) and machine.ran == []
     assert rows.get(store, plan.id).state == "approved"
 
 
@@ -115,28 +148,37 @@ def test_when_it_is_not_better_the_watchdog_disarms_itself_and_says_why(store, m
     machine.wrong, machine.cured_by, machine.alive = [DEAD], None, False
     plan = approved(store, machine)
     outcomes = go(store, machine, plan)
-    assert not outcomes[-1].ok and "not better within 3 minutes: still there: gateway-down gateway" in outcomes[-1].says
-    assert "did not help" in disarmed(store, machine).why
-    (held,) = propose(machine.wrong, machine.recipes, store, machine.world(), machine.now)
-    assert held.hold.final and "did not help" in held.hold.reason
+    assert not outcomes[-1].ok and "not better within 3 minutes: still there: gateway-down gateway" in said(
+        outcomes[-1]
+    )
+    assert disarmed(store, machine).why.key == Ended.DID_NOT_HELP
+    (held,) = propose(machine, store)
+    assert held.hold.final and "did not help" in waits_for(held)
 
 
 def test_blind_is_not_quiet(store, machine):
     plan = approved(store, machine)
     machine.not_checked = {"session-stuck": "gateway.log: permission denied"}
     outcomes = go(store, machine, plan)
-    assert not outcomes[-1].ok and "session-stuck could not be checked: gateway.log: permission denied" in outcomes[-1].says
+    assert not outcomes[
+        -1
+    ].ok and "session-stuck could not be checked: gateway.log: permission denied" in said(outcomes[-1])
 
 
 def test_a_rule_that_is_switched_off_proves_nothing_and_takes_nothing_back(store, machine):
-    """Nobody looked with it: that is said, and a cure that all the others call good is neither undone nor called healed."""
+    """Nobody looked with it: that is said, and a cure that all the others call good is neither undone nor
+    called healed.
+    """
     plan = approved(store, machine)
     machine.off = {"qq-resume-loop": "detect/qq-resume-loop.yaml:1"}
     outcomes = go(store, machine, plan)
     assert [one.ok for one in outcomes] == [True, True, True] and disarmed(store, machine) is None
-    assert outcomes[1].says == "not verified by qq-resume-loop (switched off); its other rules are quiet; process 801 lives"
-    assert outcomes[-1].says == "Restart the gateway: done; not verified by qq-resume-loop (switched off)"
-    assert rows.get(store, plan.id).says == outcomes[-1].says
+    assert (
+        said(outcomes[1])
+        == "not verified by qq-resume-loop (switched off); checked with the other rules: problem gone, gateway running (pid 801)"
+    )
+    assert said(outcomes[-1]) == "Restart the gateway: done; not verified by qq-resume-loop (switched off)"
+    assert said(rows.get(store, plan.id)) == said(outcomes[-1])
 
 
 def test_when_every_rule_is_switched_off_only_the_sign_of_life_is_told(store, machine):
@@ -148,9 +190,9 @@ def test_when_every_rule_is_switched_off_only_the_sign_of_life_is_told(store, ma
         machine.off = off if since else {}
         return seen(since)
 
-    outcomes = carry_out(plan.id, store, machine.world(), look_again)
-    assert outcomes[1].says == (
-        "not verified by session-stuck, qq-resume-loop, gateway-wedged, gateway-down, crash-loop (switched off); process 801 lives"
+    outcomes = carry_out(plan.id, RepairJob(store, machine.world(), look_again))
+    assert said(outcomes[1]) == (
+        "not verified by session-stuck, qq-resume-loop, gateway-wedged, gateway-down, crash-loop (switched off); gateway running (pid 801)"
     )
 
 
@@ -158,7 +200,10 @@ def test_a_rule_switched_off_after_the_yes_says_so_and_not_that_the_fault_is_gon
     plan = approved(store, machine)
     machine.wrong, machine.off = [], {"session-stuck": "detect/session-stuck.yaml:1"}
     (outcome,) = go(store, machine, plan)
-    assert outcome.says == "session-stuck was switched off in detect/session-stuck.yaml:1; nothing was done" and machine.ran == []
+    assert (
+        said(outcome) == "session-stuck was switched off in detect/session-stuck.yaml:1; nothing was done"
+        and machine.ran == []
+    )
 
 
 def test_a_look_tells_which_rules_are_switched_off_and_what_it_could_not_judge(tmp_path, store, machine):
@@ -167,8 +212,14 @@ def test_a_look_tells_which_rules_are_switched_off_and_what_it_could_not_judge(t
     (rules / "crash-loop.yaml").write_text("id: crash-loop\nenabled: false\n")
     (tmp_path / "state.db").mkdir()
     sources = Sources(tmp_path, zone=UTC, stated="running")
-    look = looking(load(rules.parent), sources, store, machine.world())(machine.now)
-    assert list(look.off) == ["crash-loop"] and "database-broken state.db" in look.unsure
+    look = look_again(run_of(load_rules(rules.parent), store, machine.now, sources), machine.world())(
+        machine.now
+    )
+    assert (
+        "crash-loop" in look.off
+        and "gateway-down" not in look.off
+        and "database-broken state.db" in look.unsure
+    )
 
 
 def test_a_database_that_cannot_be_judged_after_its_repair_is_not_well(store, machine, doctor):
@@ -176,7 +227,7 @@ def test_a_database_that_cannot_be_judged_after_its_repair_is_not_well(store, ma
     plan = approved(store, machine)
     machine.unsure = frozenset({"database-broken state.db"})
     outcomes = go(store, machine, plan)
-    assert not outcomes[-1].ok and "database-broken state.db could not be judged" in outcomes[-1].says
+    assert not outcomes[-1].ok and "database-broken state.db could not be judged" in said(outcomes[-1])
 
 
 def test_another_database_that_cannot_be_judged_is_no_failure_of_this_cure(store, machine, doctor):
@@ -190,9 +241,9 @@ def test_a_gateway_that_dies_right_after_its_start_is_not_well(store, machine):
     machine.lives_after_start = False
     plan = approved(store, machine)
     outcomes = go(store, machine, plan)
-    assert "no new gateway process within 1 minute" in outcomes[0].says
-    assert "THE GATEWAY IS NOT RUNNING; to start the gateway" in outcomes[-1].says
-    assert f"{SYSTEMCTL} start hermes-gateway.service" in outcomes[-1].says
+    assert "no new gateway process within 1 minute" in said(outcomes[0])
+    assert "THE GATEWAY IS NOT RUNNING; to start the gateway" in said(outcomes[-1])
+    assert f"{SYSTEMCTL} start hermes-gateway.service" in said(outcomes[-1])
 
 
 def test_turns_are_waited_for_but_not_for_ever(store, machine):
@@ -200,7 +251,7 @@ def test_turns_are_waited_for_but_not_for_ever(store, machine):
     plan = approved(store, machine)
     before = machine.now
     outcomes = go(store, machine, plan)
-    assert "1 turn(s) were still in progress after 2 minutes" in outcomes[0].says
+    assert "1 reply was still in progress after 2 minutes and was cut off" in said(outcomes[0])
     assert machine.now - before >= timedelta(minutes=2)
 
 
@@ -211,7 +262,7 @@ def doctor(monkeypatch):
 
     def run(args, world):
         asked.append(("undo " if args.undo else "heal ") + args.database)
-        return (ok if args.undo or can["heal"] else failed)(asked[-1], "as told")
+        return (ok if args.undo or can["heal"] else failed)(plain(asked[-1]), plain("as told"))
 
     monkeypatch.setattr(heal_database, "run", run)
     return asked, can
@@ -232,7 +283,7 @@ def test_when_healing_fails_the_gateway_is_started_again_and_nothing_older_is_un
     machine.now += timedelta(hours=7)
     approval.arm(store, "ann", machine.now)
     machine.cured_by = None
-    made = propose(machine.wrong, machine.recipes, store, machine.world(), machine.now)
+    made = propose(machine, store)
     assert made[0].recipes == ("set-aside-database",)
 
 
@@ -247,8 +298,8 @@ def test_when_the_healed_database_is_not_better_it_is_put_back(store, machine, d
 def test_the_unit_vanishing_between_two_steps_is_told_loudly(store, machine, doctor):
     machine.wrong, machine.codes = [BROKEN], {"start": 5}
     outcomes = go(store, machine, approved(store, machine))
-    assert "exit code 5 from: /usr/bin/systemctl start hermes-gateway.service" in outcomes[2].says
-    assert "THE GATEWAY IS NOT RUNNING" in outcomes[-1].says and disarmed(store, machine)
+    assert "exit code 5 from: /usr/bin/systemctl start hermes-gateway.service" in said(outcomes[2])
+    assert "THE GATEWAY IS NOT RUNNING" in said(outcomes[-1]) and disarmed(store, machine)
     assert doctor[0] == ["heal state.db", "undo state.db"]
 
 
@@ -262,7 +313,11 @@ def test_a_failure_of_one_cure_is_not_held_against_the_other(store, machine, doc
 def test_a_crash_loop_is_stopped_and_stays_stopped(store, machine):
     machine.wrong, machine.cured_by = [LOOP], lambda one: not one.alive
     outcomes = go(store, machine, approved(store, machine))
-    assert machine.verbs() == ["stop"] and outcomes[-1].ok and outcomes[1].says == "its rules are quiet; the gateway is stopped"
+    assert (
+        machine.verbs() == ["stop"]
+        and outcomes[-1].ok
+        and said(outcomes[1]) == "checked: problem gone, gateway stopped"
+    )
 
 
 def test_a_step_that_raises_is_a_failed_step(store, machine, monkeypatch):
@@ -272,7 +327,7 @@ def test_a_step_that_raises_is_a_failed_step(store, machine, monkeypatch):
     plan = approved(store, machine)
     machine.run = boom
     outcomes = go(store, machine, plan)
-    assert outcomes[0].says == "RuntimeError: surprise" and rows.get(store, plan.id).state == "failed"
+    assert said(outcomes[0]) == "RuntimeError: surprise" and rows.get(store, plan.id).state == "failed"
 
 
 class FullDisk(sqlite3.Connection):
@@ -295,17 +350,29 @@ def full_disk(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "statement", ["UPDATE plans SET state = ?, claimed_at", "INSERT INTO audit", "INSERT INTO actions", "INSERT INTO steps_done"]
+    "statement",
+    [
+        "UPDATE plans SET state = ?, claimed_at",
+        "INSERT INTO audit",
+        "INSERT INTO actions",
+        "INSERT INTO steps_done",
+    ],
 )
 def test_with_a_full_disk_nothing_is_started(full_disk, tmp_path, machine, statement):
     with Store.open(tmp_path / "state" / "full.db") as store:
         plan = approved(store, machine)
         FullDisk.full = statement
         outcomes = go(store, machine, plan)
-        assert machine.ran == [] and not outcomes[-1].ok and "disk is full" in " ".join(one.says for one in outcomes)
+        assert (
+            machine.ran == []
+            and not outcomes[-1].ok
+            and "disk is full" in " ".join(said(one) for one in outcomes)
+        )
 
 
-def test_a_disk_that_fills_up_after_the_stop_does_not_leave_the_gateway_stopped(full_disk, tmp_path, machine, doctor):
+def test_a_disk_that_fills_up_after_the_stop_does_not_leave_the_gateway_stopped(
+    full_disk, tmp_path, machine, doctor
+):
     machine.wrong = [BROKEN]
     with Store.open(tmp_path / "state" / "full.db") as store:
         plan = approved(store, machine)
@@ -319,7 +386,7 @@ def test_a_disk_that_fills_up_after_the_stop_does_not_leave_the_gateway_stopped(
         machine.run = run
         outcomes = go(store, machine, plan)
     assert machine.alive and machine.verbs() == ["stop", "start"] and doctor[0] == []
-    assert not outcomes[-1].ok and "cannot be recorded" in outcomes[0].says
+    assert not outcomes[-1].ok and "cannot be recorded" in said(outcomes[0])
 
 
 # dying in the middle
@@ -336,10 +403,12 @@ def _die_at(folder: str, point: str, times: int, broken: bool) -> None:
             if seen[0] == times:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    remedy.at_point = at_point
-    heal_database.run = lambda args, world: (world.run(("doctor", "undo" if args.undo else "heal"), 1), ok("heal", "healed"))[1]
+    heal_database.run = lambda args, world: (
+        world.run(("doctor", "undo" if args.undo else "heal"), 1),
+        ok(plain("heal"), plain("healed")),
+    )[1]
     with Store.open(Path(folder) / "state" / "watchdog.db") as store:
-        carry_out(1, store, machine.world(), machine.look_again)
+        carry_out(1, RepairJob(store, machine.world(), machine.look_again, at_point=at_point))
     os._exit(0)
 
 
@@ -361,7 +430,9 @@ def _machine(folder: Path, broken: bool) -> Machine:
 
 
 def _died_at(folder: Path, point: str, times: int, broken: bool) -> bool:
-    child = multiprocessing.get_context("fork").Process(target=_die_at, args=(str(folder), point, times, broken))
+    child = multiprocessing.get_context("fork").Process(
+        target=_die_at, args=(str(folder), point, times, broken)
+    )
     child.start()
     child.join(30)
     assert child.exitcode in (0, -signal.SIGKILL)
@@ -385,15 +456,22 @@ DEATHS = [
 
 
 @pytest.mark.parametrize(("point", "times"), DEATHS, ids=[f"{point} {times}" for point, times in DEATHS])
-def test_killed_at_any_point_no_step_is_done_twice_and_a_stopped_gateway_is_told_of(tmp_path, monkeypatch, point, times):
-    assert {name for name, _ in DEATHS} | {"rolled back"} == set(remedy.POINTS)
+def test_killed_at_any_point_no_step_is_done_twice_and_a_stopped_gateway_is_told_of(
+    tmp_path, monkeypatch, point, times
+):
+    assert {name for name, _ in DEATHS} | {"rolled back"} == set(POINTS)
     before = _machine(tmp_path, True)
     with Store.open(tmp_path / "state" / "watchdog.db") as store:
         approved(store, before)
     assert _died_at(tmp_path, point, times, True)
     done = (tmp_path / "ran").read_text().splitlines() if (tmp_path / "ran").exists() else []
     monkeypatch.setattr(
-        heal_database, "run", lambda args, world: (world.run(("doctor", "undo" if args.undo else "heal"), 1), ok("heal", "healed"))[1]
+        heal_database,
+        "run",
+        lambda args, world: (
+            world.run(("doctor", "undo" if args.undo else "heal"), 1),
+            ok(plain("heal"), plain("healed")),
+        )[1],
     )
     after = _machine(tmp_path, True)
     with Store.open(tmp_path / "state" / "watchdog.db") as store:
@@ -401,17 +479,22 @@ def test_killed_at_any_point_no_step_is_done_twice_and_a_stopped_gateway_is_told
             assert carry_out_approved(store, after.world(), after.look_again)[-1].ok
             return
         if point == "recorded":
-            assert rows.get(store, 1).state == "done" and carry_out_approved(store, after.world(), after.look_again) == ()
+            assert (
+                rows.get(store, 1).state == "done"
+                and carry_out_approved(store, after.world(), after.look_again) == ()
+            )
             return
         told = carry_out_approved(store, after.world(), after.look_again)
-        assert len(told) == 1 and "was cut off" in told[0].says and "resume 1" in told[0].says
+        assert len(told) == 1 and "was cut off" in said(told[0]) and "resume 1" in said(told[0])
         if not after.alive:
-            assert "THE GATEWAY IS NOT RUNNING" in told[0].says
+            assert "THE GATEWAY IS NOT RUNNING" in said(told[0])
         assert carry_out_approved(store, after.world(), after.look_again) == ()  # told once
-        assert (tmp_path / "ran").read_text().splitlines() == done if done else not (tmp_path / "ran").exists()
-        (held, *_) = propose([STUCK], after.recipes, store, after.world(), after.now)
-        assert "plan 1 was begun and not finished" in held.hold.reason
-        outcomes = interrupted.resume(1, store, after.world(), after.look_again, "ann")
+        assert (
+            (tmp_path / "ran").read_text().splitlines() == done if done else not (tmp_path / "ran").exists()
+        )
+        (held, *_) = propose(replace(after, wrong=[STUCK]), store)
+        assert "plan 1 was begun and not finished" in waits_for(held)
+        outcomes = interrupted.resume_plan(1, RepairJob(store, after.world(), after.look_again), "ann")
         assert outcomes[-1].ok, outcomes
         assert rows.get(store, 1).state == "done" and after.alive
     words = [json.loads(line) for line in (tmp_path / "ran").read_text().splitlines()]
@@ -419,29 +502,139 @@ def test_killed_at_any_point_no_step_is_done_twice_and_a_stopped_gateway_is_told
     if point == "step done":
         assert len(finished) == len(set(finished)) == 3  # what was finished is not done again
     else:
-        assert len(set(finished)) == 3 and len(finished) <= 4  # at most the step that was cut off, by a person's choice
+        assert (
+            len(set(finished)) == 3 and len(finished) <= 4
+        )  # at most the step that was cut off, by a person's choice
 
 
 def test_who_was_asked_hears_the_end_of_a_plan_that_was_cut_off_and_resumed(store, machine):
     plan = approved(store, machine)
     rows.move(store, plan.id, ("approved",), "claimed")
-    rows.begin_step(store, plan.id, "steps", 0, START)
-    assert "was cut off" in interrupted.find_interrupted(store, machine.world())[0].says
-    messages.ask(store, Question(plan, "high", (), START, START, closed_at=START))  # its cut was told
-    assert interrupted.resume(plan.id, store, machine.world(), machine.look_again, "ann")[-1].ok
-    assert [question.plan.id for question in messages.open_questions(store)] == [plan.id]
+    rows.begin_step(store, StepRow(plan.id, "steps", 0), START)
+    assert "was cut off" in said(interrupted.find_interrupted(store, machine.world())[0])
+    questions.save_question(
+        store, Question(plan, "high", (), START, START, closed_at=START)
+    )  # its cut was told
+    assert interrupted.resume_plan(plan.id, RepairJob(store, machine.world(), machine.look_again), "ann")[
+        -1
+    ].ok
+    assert [question.plan.id for question in questions.open_questions(store)] == [plan.id]
 
 
-def test_a_gateway_that_booted_in_the_middle_of_a_repair_is_stopped_again_before_it_goes_on(store, machine, doctor):
+def test_a_gateway_that_booted_in_the_middle_of_a_repair_is_stopped_again_before_it_goes_on(
+    store, machine, doctor
+):
     machine.wrong = [BROKEN]
     plan = approved(store, machine)
     rows.move(store, plan.id, ("approved",), "claimed")
-    rows.begin_step(store, plan.id, "steps", 0, START)
-    rows.end_step(store, plan.id, "steps", 0, ok("stop the gateway", "stopped"), START)
-    rows.begin_step(store, plan.id, "steps", 1, START)  # here the machine went; it is up again, and the gateway with it
+    rows.begin_step(store, StepRow(plan.id, "steps", 0), START)
+    rows.end_step(store, StepRow(plan.id, "steps", 0), ok(plain("stop the gateway"), plain("stopped")), START)
+    # here the machine went; it is up again, and the gateway with it
+    rows.begin_step(store, StepRow(plan.id, "steps", 1), START)
     assert machine.alive
-    assert interrupted.resume(plan.id, store, machine.world(), machine.look_again, "ann")[-1].ok
+    assert interrupted.resume_plan(plan.id, RepairJob(store, machine.world(), machine.look_again), "ann")[
+        -1
+    ].ok
     assert machine.verbs() == ["stop", "start"] and doctor[0] == ["heal state.db"]
+
+
+def _says_no_at(store, plan, point, times=1):
+    """Somebody refuses when carrying out comes to this point for the n-th time."""
+    code = new_code(store, plan.id, COMMAND_LINE, START)
+    seen = []
+
+    def at_point(name):
+        seen.append(name)
+        if name == point and seen.count(point) == times:
+            assert answer(store, GivenAnswer(code, False, "bob", COMMAND_LINE), START).ok
+
+    return at_point
+
+
+def test_a_no_between_two_steps_stops_it_while_nothing_is_repaired_and_leaves_nothing_down(
+    store, machine, doctor
+):
+    machine.wrong = [BROKEN]
+    plan = approved(store, machine)
+    at_point = _says_no_at(store, plan, "step done")  # the gateway is stopped, the repair not begun
+    outcomes = carry_out(plan.id, RepairJob(store, machine.world(), machine.look_again, at_point=at_point))
+    assert doctor[0] == [] and machine.verbs() == ["stop", "start"] and machine.alive
+    assert not outcomes[-1].ok and outcomes[-1].reason.key == Ended.REFUSED
+    assert rows.get(store, plan.id).state == "refused" and disarmed(store, machine) is None
+    assert {action.state for action in rows.history(store, machine.now).actions} == {"undone"}
+    assert [line["what"] for line in rows.audit_lines(store, plan.id)].count(
+        "refused"
+    ) == 2  # said, and heeded
+
+
+def test_a_no_after_the_repair_does_not_leave_the_gateway_stopped(store, machine, doctor):
+    machine.wrong = [BROKEN]
+    plan = approved(store, machine)
+    at_point = _says_no_at(store, plan, "step done", times=2)  # repaired, and still stopped
+    outcomes = carry_out(plan.id, RepairJob(store, machine.world(), machine.look_again, at_point=at_point))
+    assert doctor[0] == ["heal state.db"] and machine.verbs() == ["stop", "start"] and outcomes[-1].ok
+
+
+BARE = Supervisor(PROCESS, user="hermes", argv=("/opt/hermes/bin/hermes", "gateway", "run"), uid=1000)
+NOTHING = Supervisor(UNKNOWN, may_act=False, why_not=plain("nothing tells how it is started"))
+
+
+@pytest.mark.parametrize("wrong", [BROKEN, STUCK])
+def test_a_plan_that_was_cut_off_knows_the_start_command_that_was_approved(store, machine, doctor, wrong):
+    """Once a gateway has stopped, its own files may say nothing of how it was started."""
+    machine.wrong = [wrong]
+    known = replace(machine.world(), supervisor=BARE)
+    (plan,) = ask(machine, store, known, START)
+    code = new_code(store, plan.id, COMMAND_LINE, START)
+    assert answer(store, GivenAnswer(code, True, "ann", COMMAND_LINE), START).ok
+    rows.move(store, plan.id, ("approved",), "claimed")
+    rows.begin_step(store, StepRow(plan.id, "steps", 0), START)
+    machine.alive = False
+    after = replace(machine.world(), supervisor=NOTHING)
+    started = []
+
+    class Gateway:
+        REPEATABLE = True
+        describe = staticmethod(gateway_step.describe)
+
+        @staticmethod
+        def run(args, machine_now):
+            started.append((args.do, machine_now.supervisor.argv))
+            machine.alive, machine.pid = True, 900
+            return ok(plain(args.do), plain("as told"))
+
+    job = RepairJob(store, after, machine.look_again, {**KINDS, "gateway": Gateway})
+    machine.cured_by = lambda _: True
+    outcomes = interrupted.resume_plan(plan.id, job, "ann")
+    assert outcomes[-1].ok, outcomes
+    assert started[-1] == ("restart" if wrong is STUCK else "start", BARE.argv)
+
+
+def test_abandoning_tells_the_start_command_that_was_approved(store, machine, doctor):
+    machine.wrong = [BROKEN]
+    known = replace(machine.world(), supervisor=BARE)
+    (plan,) = ask(machine, store, known, START)
+    rows.move(store, plan.id, ("pending",), "interrupted")
+    machine.alive = False
+    told = interrupted.abandon(plan.id, store, replace(machine.world(), supervisor=NOTHING), "ann")
+    assert "THE GATEWAY IS NOT RUNNING" in said(told) and "/opt/hermes/bin/hermes gateway run" in said(told)
+
+
+def test_a_start_command_that_is_no_gateway_is_not_taken_from_the_store(machine):
+    machine.alive = False
+    machine.wrong = [DEAD]
+    known = replace(machine.world(), supervisor=replace(BARE, argv=("/bin/evil", "--now")))
+    (plan,) = propose(machine, None, known, START)
+    after = replace(machine.world(), supervisor=NOTHING)
+    assert interrupted.with_approved_start(plan, after) == after
+
+
+def test_the_durations_of_outcomes_are_the_plans_own(store, machine):
+    machine.turns = 1
+    plan = approved(store, machine)
+    before = machine.now
+    outcomes = go(store, machine, plan)
+    assert outcomes[-1].took == machine.now - before == sum((one.took for one in outcomes[:-1]), timedelta(0))
 
 
 def test_killed_while_rolling_back_it_is_told_and_not_resumed(tmp_path):
@@ -450,25 +643,27 @@ def test_killed_while_rolling_back_it_is_told_and_not_resumed(tmp_path):
     with Store.open(tmp_path / "state" / "watchdog.db") as store:
         approved(store, before)
         rows.move(store, 1, ("approved",), "claimed")
-        rows.begin_step(store, 1, "steps", 0, START)
-        rows.end_step(store, 1, "steps", 0, failed("restart", "no"), START)
+        rows.begin_step(store, StepRow(1, "steps", 0), START)
+        rows.end_step(store, StepRow(1, "steps", 0), failed(plain("restart"), plain("no")), START)
         told = interrupted.find_interrupted(store, before.world())
-        assert "after step 1 of 1" in told[0].says
-        outcomes = interrupted.resume(1, store, before.world(), before.look_again, "ann")
-        assert "a step had failed before" in outcomes[0].says
-        assert "abandoned by ann" in interrupted.abandon(1, store, before.world(), "ann").says
+        assert "after step 1 of 1" in said(told[0])
+        outcomes = interrupted.resume_plan(1, RepairJob(store, before.world(), before.look_again), "ann")
+        assert "a step had failed before" in said(outcomes[0])
+        assert "abandoned by ann" in said(interrupted.abandon(1, store, before.world(), "ann"))
         assert rows.get(store, 1).state == "abandoned"
 
 
 def test_a_command_that_was_cut_off_is_not_begun_again(store, machine):
     command = Step("command", CommandArgs(("/bin/true",), timedelta(seconds=5)))
-    recipe = replace(machine.recipes["restart-gateway"], steps=(command, *machine.recipes["restart-gateway"].steps))
+    recipe = replace(
+        machine.recipes["restart-gateway"], steps=(command, *machine.recipes["restart-gateway"].steps)
+    )
     machine.recipes = {**machine.recipes, "restart-gateway": recipe}
     plan = approved(store, machine)
     rows.move(store, plan.id, ("approved",), "claimed")
-    rows.begin_step(store, plan.id, "steps", 0, START)
-    outcomes = interrupted.resume(plan.id, store, machine.world(), machine.look_again, "ann")
-    assert "may have run half way and is not begun twice" in outcomes[0].says and machine.ran == []
+    rows.begin_step(store, StepRow(plan.id, "steps", 0), START)
+    outcomes = interrupted.resume_plan(plan.id, RepairJob(store, machine.world(), machine.look_again), "ann")
+    assert "may have run half way and is not begun twice" in said(outcomes[0]) and machine.ran == []
 
 
 def _race(folder: str, code: str, start, ran) -> None:
@@ -483,8 +678,8 @@ def _race(folder: str, code: str, start, ran) -> None:
     machine.run = run
     with Store.open(Path(folder) / "state" / "watchdog.db") as store:
         start.wait()
-        told = answer(store, code, True, "ann", COMMAND_LINE, machine.now)
-        outcomes = carry_out(1, store, machine.world(), machine.look_again)
+        told = answer(store, GivenAnswer(code, True, "ann", COMMAND_LINE), machine.now)
+        outcomes = carry_out(1, RepairJob(store, machine.world(), machine.look_again))
         if told.ok:
             ran.put("approved")
         if outcomes[-1].ok:
@@ -497,12 +692,14 @@ def _race(folder: str, code: str, start, ran) -> None:
 def test_fifty_processes_racing_to_approve_and_carry_out_are_one_execution(tmp_path):
     machine = Machine(tmp_path, wrong=[STUCK])
     with Store.open(tmp_path / "state" / "watchdog.db") as store:
-        world = machine.world()
-        plan = ask(propose(machine.wrong, machine.recipes, store, world, START), store, world, machine.wrong, machine.recipes, START)[0]
+        plan = ask(machine, store, now=START)[0]
         codes = [new_code(store, plan.id, COMMAND_LINE, START) for _ in range(5)]
     fork = multiprocessing.get_context("fork")
     start, ran = fork.Event(), fork.Queue()
-    children = [fork.Process(target=_race, args=(str(tmp_path), codes[number % 5], start, ran)) for number in range(50)]
+    children = [
+        fork.Process(target=_race, args=(str(tmp_path), codes[number % 5], start, ran))
+        for number in range(50)
+    ]
     for child in children:
         child.start()
     start.set()
@@ -523,8 +720,12 @@ def test_set_aside_moves_the_sidecars_too_and_can_be_undone(tmp_path):
     (tmp_path / "state.db").write_bytes(b"new")
     later = replace(world, clock=lambda: START + timedelta(hours=1))
     assert set_aside.run(set_aside.Args("state.db", undo=True), later).ok
-    assert (tmp_path / "state.db").read_bytes() == b"old" and (tmp_path / "state.db-wal").read_bytes() == b"old-wal"
-    assert [one.read_bytes() for one in tmp_path.glob("state.db.set-aside-*")] == [b"new"]  # nothing is ever lost
+    assert (tmp_path / "state.db").read_bytes() == b"old" and (
+        tmp_path / "state.db-wal"
+    ).read_bytes() == b"old-wal"
+    assert [one.read_bytes() for one in tmp_path.glob("state.db.set-aside-*")] == [
+        b"new"
+    ]  # nothing is ever lost
 
 
 def test_a_database_that_a_process_has_open_is_not_set_aside(tmp_path):
@@ -532,15 +733,20 @@ def test_a_database_that_a_process_has_open_is_not_set_aside(tmp_path):
     path.write_bytes(b"x")
     with path.open("rb"):
         outcome = set_aside.run(set_aside.Args("state.db"), Machine(tmp_path).world())
-    assert not outcome.ok and f"still open in process {os.getpid()}; file untouched" in outcome.says and path.exists()
+    assert (
+        not outcome.ok
+        and f"still open in process {os.getpid()}; file untouched" in said(outcome)
+        and path.exists()
+    )
 
 
 def test_a_command_runs_through_the_world_with_its_time_limit(tmp_path):
-    from watchdog.actions import command
+    from watchdog.steps import command
 
     calls = []
     world = replace(
-        Machine(tmp_path).world(), run=lambda argv, timeout, env=None: (calls.append((argv, timeout)), Ran(0, "token=abcdefgh"))[1]
+        Machine(tmp_path).world(),
+        run=lambda argv, timeout, env=None: (calls.append((argv, timeout)), Ran(0, "token=abcdefgh"))[1],
     )
     outcome = command.run(CommandArgs(("/bin/x", "a b"), timedelta(seconds=9)), world)
     assert calls == [(("/bin/x", "a b"), 9.0)] and outcome.output == "token=[secret]"
@@ -552,8 +758,8 @@ def test_when_it_cannot_be_looked_at_again_nothing_is_done(store, machine):
     def blind(since):
         raise OSError("the disk is gone")
 
-    outcome = carry_out(plan.id, store, machine.world(), blind)[-1]
-    assert "could not be looked at again: OSError: the disk is gone" in outcome.says and machine.ran == []
+    outcome = carry_out(plan.id, RepairJob(store, machine.world(), blind))[-1]
+    assert "could not be looked at again: OSError: the disk is gone" in said(outcome) and machine.ran == []
     assert rows.get(store, plan.id).state == "lapsed"
 
 
@@ -565,8 +771,8 @@ def test_when_it_cannot_be_looked_at_afterwards_it_is_not_called_well(store, mac
             raise OSError("the disk is gone")
         return machine.look_again(since)
 
-    outcomes = carry_out(plan.id, store, machine.world(), look)
-    assert not outcomes[-1].ok and "could not be looked at" in outcomes[-1].says and disarmed(store, machine)
+    outcomes = carry_out(plan.id, RepairJob(store, machine.world(), look))
+    assert not outcomes[-1].ok and "could not be looked at" in said(outcomes[-1]) and disarmed(store, machine)
 
 
 def test_killed_right_after_the_roll_back_it_is_told(tmp_path, monkeypatch):
@@ -578,8 +784,10 @@ def test_killed_right_after_the_roll_back_it_is_told(tmp_path, monkeypatch):
     after = _machine(tmp_path, True)
     with Store.open(tmp_path / "state" / "watchdog.db") as store:
         told = carry_out_approved(store, after.world(), after.look_again)
-        assert "was cut off after step 3 of 3" in told[0].says and "the gateway runs" in told[0].says
-        assert "a step had failed" in interrupted.resume(1, store, after.world(), after.look_again, "ann")[0].says
+        assert "was cut off after step 3 of 3" in said(told[0]) and "the gateway runs" in said(told[0])
+        assert "a step had failed" in said(
+            interrupted.resume_plan(1, RepairJob(store, after.world(), after.look_again), "ann")[0]
+        )
     ran = [json.loads(line)[-2:] for line in (tmp_path / "ran").read_text().splitlines()]
     assert ran == [
         ["stop", "hermes-gateway.service"],
@@ -608,4 +816,4 @@ def test_a_clock_that_stands_still_or_goes_back_does_not_make_us_wait_for_ever(s
 def test_a_lock_that_cannot_be_made_starts_nothing(store, machine):
     plan = approved(store, machine)
     (machine.folder / "state" / "acting.lock").symlink_to("/etc/passwd")
-    assert "so nothing was started" in go(store, machine, plan)[-1].says and machine.ran == []
+    assert "so nothing was started" in said(go(store, machine, plan)[-1]) and machine.ran == []

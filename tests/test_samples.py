@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from homes import SAMPLES
 
-from watchdog.samples import Case, find_cases, run_case
+from watchdog.service.samples import Case, find_cases, run_case
 
 CASES = find_cases(SAMPLES)
 # What these rules look at exists only while a process runs; tests/sqlite makes one.

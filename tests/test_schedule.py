@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from watchdog.config.schedule import due, every_problem, is_due, next_due, next_fire, trigger
 from watchdog.model import Rule
-from watchdog.schedule import due, every_problem, is_due, next_due, next_fire, trigger
 
 NOON = datetime(2026, 5, 19, 12, 0, tzinfo=UTC)
 
@@ -105,7 +105,10 @@ def test_the_hour_that_comes_twice_runs_an_hourly_rule_twice_and_never_loses_one
         ("61 * * * *", "'61 * * * *' is not a cron expression: minute: '61'"),
         ("* 24 * * *", "'* 24 * * *' is not a cron expression: hour: '24'"),
         ("* * * * 8", "'* * * * 8' is not a cron expression: day of week: '8'; write 0-7 or sun to sat"),
-        ("* * * * mon-", "'* * * * mon-' is not a cron expression: day of week: 'mon-'; write 0-7 or sun to sat"),
+        (
+            "* * * * mon-",
+            "'* * * * mon-' is not a cron expression: day of week: 'mon-'; write 0-7 or sun to sat",
+        ),
         ("0 0 31 2 *", "'0 0 31 2 *' never comes: no month has such a day"),
     ],
 )
@@ -135,7 +138,7 @@ def test_the_next_check_is_now_when_something_is_due_and_else_at_the_first_trigg
 
 def test_plain_durations_never_load_the_scheduler() -> None:
     code = (
-        "import sys; from datetime import *; from watchdog.schedule import *; from watchdog.model import Rule\n"
+        "import sys; from datetime import *; from watchdog.config.schedule import *; from watchdog.model import Rule\n"
         "now = datetime.now(UTC); due([Rule('a', '', 'low', (), '', '')], {'a': now}, now)\n"
         "assert not any(name.startswith('apscheduler') for name in sys.modules)"
     )

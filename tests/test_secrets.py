@@ -1,4 +1,6 @@
-"""Everything that leaves the process, searched for secrets and chat text that were planted where they come in."""
+"""Everything that leaves the process, searched for secrets and chat text that were planted where they come
+in.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,31 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from talk import MINUTE, NOW, Change, Event, Matrix, Ntfy, Server, Telegram, incident, plan, report, running
+from talk import (
+    MINUTE,
+    NOW,
+    Change,
+    Event,
+    Matrix,
+    Ntfy,
+    Server,
+    Telegram,
+    ended,
+    hear,
+    incident,
+    plan,
+    report,
+    running,
+    tell,
+)
 
-from watchdog import notify, telling
-from watchdog.model import Notice, Outcome
+from watchdog.config.notify_settings import Approver, Channel, NotifySettings, ReplySettings, Secret, Target
+from watchdog.model import Notification
+from watchdog.notify import deliver as notify
 from watchdog.store import Store
-from watchdog.targets import Approver, Channel, NotifySettings, ReplySettings, Secret, Target
+from watchdog.text import redact
 
-sys.path.insert(0, str(Path(__file__).parent / "replies"))
+sys.path.insert(0, str(Path(__file__).parent / "channels"))
 from phones import TOKEN
 
 IN_LOGS = {
@@ -48,15 +67,29 @@ LINE = (
 
 @pytest.fixture(scope="module")
 def left(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """One incident with a question, an answer, an outcome and every kind of failure; all that went out, by where."""
+    """One incident with a question, an answer, an outcome and every kind of failure; all that went out, by
+    where.
+    """
     out: dict[str, str] = {}
     path = tmp_path_factory.mktemp("state") / "watchdog.db"
-    with running(Server()) as hook, running(Server()) as bad, running(Ntfy()) as ntfy, running(Telegram()) as tg, running(Matrix()) as mx:
+    with (
+        running(Server()) as hook,
+        running(Server()) as bad,
+        running(Ntfy()) as ntfy,
+        running(Telegram()) as tg,
+        running(Matrix()) as mx,
+    ):
         bad.broken = lambda: (500, b"no")
         channels = (
             Channel("ntfy", ntfy.url, (Approver("anna", topic=Secret(IN_SETTINGS["topic"])),)),
             Channel("telegram", tg.url, (Approver("anna", "1111111"),), Secret(TOKEN)),
-            Channel("matrix", mx.url, (Approver("anna", "@anna:lab.local"),), Secret(IN_SETTINGS["matrix token"]), "#ops:lab.local"),
+            Channel(
+                "matrix",
+                mx.url,
+                (Approver("anna", "@anna:lab.local"),),
+                Secret(IN_SETTINGS["matrix token"]),
+                "#ops:lab.local",
+            ),
         )
         targets = (
             Target("hook", Secret(f"json://127.0.0.1:{hook.port}/{IN_SETTINGS['target']}")),
@@ -64,26 +97,43 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
             Target("odd", Secret(f"nonsense://{IN_SETTINGS['target']}")),
         )
         settings = NotifySettings(
-            targets, host="box", quote_logs=True, ping=Secret(f"http://127.0.0.1:1/{IN_SETTINGS['ping']}"), replies=ReplySettings(channels)
+            targets,
+            host="box",
+            quote_logs=True,
+            ping=Secret(f"http://127.0.0.1:1/{IN_SETTINGS['ping']}"),
+            replies=ReplySettings(channels),
         )
         # As the readers leave it: chat text is cut when it is read; the rest is caught here.
         evidence = (Event(NOW, "gateway.log", LINE, more=f"Traceback … msg='{IN_LOGS['chat text']}'"),)
-        one = incident(key=f"telegram/{IN_LOGS['chat']}", says=LINE, title=LINE, advice=LINE, evidence=evidence)
-        proposed = replace(plan(one), chain=f"{LINE} → x", costs=LINE, warnings=(LINE,), advice=(LINE,), evidence=(LINE,))
+        one = incident(
+            key=f"telegram/{IN_LOGS['chat']}", says=LINE, title=LINE, advice=LINE, evidence=evidence
+        )
+        proposed = replace(
+            plan(one), chain=f"{LINE} → x", costs=LINE, warnings=(LINE,), advice=(LINE,), evidence=(LINE,)
+        )
         with Store.open(path) as store:
-            said, notes = telling.tell(report(Change("opened", one), plans=(proposed,), blind={"agent.log": LINE}), store, settings, NOW)
-            ntfy.tap(IN_SETTINGS["topic"], 0)
-            heard, more = telling.hear(store, settings, NOW + MINUTE)
-            outcomes = (
-                Outcome(proposed.digest, "step 1 of 1, x", False, LINE, output=LINE),
-                Outcome(proposed.digest, "plan 1", False, LINE),
+            said, notes = tell(
+                report(Change("opened", one), plans=(proposed,), blind={"agent.log": LINE}),
+                store,
+                settings,
+                NOW,
             )
-            later, also = telling.tell(report(outcomes=outcomes), store, settings, NOW + 2 * MINUTE)
-            tables = [row[0] for row in store.db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            ntfy.tap(IN_SETTINGS["topic"], 0)
+            heard, more = hear(store, settings, NOW + MINUTE)
+            outcomes = (
+                ended(proposed.digest, "step 1 of 1, x", False, LINE, output=LINE),
+                ended(proposed.digest, "plan 1", False, LINE),
+            )
+            later, also = tell(report(outcomes=outcomes), store, settings, NOW + 2 * MINUTE)
+            tables = [
+                row[0] for row in store.db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            ]
             own = ("told", "notices", "unsent", "targets", "questions", "cursors", "silences")
             assert set(own) <= set(tables)
             for table in own:
-                out[f"store {table}"] = "\n".join(str(tuple(row)) for row in store.db.execute(f"SELECT * FROM {table}"))
+                out[f"store {table}"] = "\n".join(
+                    str(tuple(row)) for row in store.db.execute(f"SELECT * FROM {table}")
+                )
         assert heard and heard[0].ok, "the scenario did not go all the way"
         out["notes"] = "\n".join((*notes, *more, *also))
         out["notices"] = repr((said, later))
@@ -91,7 +141,9 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         out["settings"] = repr(settings)
         out["json"] = json.dumps([repr(one) for one in (settings, said, later)])
         out["webhook"] = b"\n".join(body for _, _, body in hook.requests).decode()
-        out["ntfy"] = b"\n".join(body for _, _, body in ntfy.requests).decode().replace(IN_SETTINGS["topic"], "-")
+        out["ntfy"] = (
+            b"\n".join(body for _, _, body in ntfy.requests).decode().replace(IN_SETTINGS["topic"], "-")
+        )
         out["telegram"] = b"\n".join(body for _, _, body in tg.requests).decode()
         out["matrix"] = b"\n".join(body for _, _, body in mx.requests).decode()
     return out
@@ -101,7 +153,11 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def test_a_planted_secret_leaves_nowhere(left: dict[str, str], what: str):
     value = {**IN_LOGS, **IN_SETTINGS}[what]
     # The store keeps a thing's key as it is, to know it again; it is the owner's own file, with mode 0600.
-    places = {name: text for name, text in left.items() if (what, name) not in {("chat", "store told"), ("chat", "store questions")}}
+    places = {
+        name: text
+        for name, text in left.items()
+        if (what, name) not in {("chat", "store told"), ("chat", "store questions")}
+    }
     assert [name for name, text in places.items() if value in text or json.dumps(value)[1:-1] in text] == []
 
 
@@ -111,7 +167,7 @@ def test_the_messages_were_really_written(left: dict[str, str]):
 
 
 def test_a_letter_that_somebody_forgot_to_clean_is_cleaned_at_the_door():
-    letter = notify.letter(1, Notice("first seen", LINE, LINE, "high"))
+    letter = notify.outgoing_message(1, Notification("first seen", LINE, LINE, "high"))
     for what in ("api key", "bot token", "password", "bearer", "mail", "phone", "webhook"):
         assert IN_LOGS[what] not in letter.title + letter.body, what
 
@@ -128,5 +184,87 @@ def test_the_child_that_sends_gets_addresses_by_its_standard_input_alone(monkeyp
 
     monkeypatch.setattr(notify.subprocess, "Popen", look)
     target = Target("x", Secret("nonsense://PLANTED"), time_limit=timedelta(seconds=5))
-    notify.send({target: [notify.letter(1, Notice("test", "t", "b"))]})
+    notify.send({target: [notify.outgoing_message(1, Notification("test", "t", "b"))]})
     assert seen and "PLANTED" not in repr(seen)
+
+
+# One redaction for messages, the store, --json, incidents, reports and the page.
+
+HEX32 = "0123456789abcdef0123456789abcdef"
+MIXED = "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY"
+SECRETS = [
+    ("Groq", f"gsk_{MIXED}{MIXED[:20]}"),
+    ("xAI", f"xai-{MIXED}{MIXED}"),
+    ("NVIDIA", f"nvapi-{MIXED[:20]}_{MIXED}-{MIXED[:8]}"),
+    ("Zhipu", f"{HEX32}.{MIXED[:16]}"),
+    ("Aliyun", f"LTAI5t{MIXED[:18]}"),
+    ("Aliyun DashScope", f"sk-{HEX32}"),
+    ("Tencent id", f"AKID{MIXED}"),
+    ("Tencent key", f"SecretKey: {MIXED}"),
+    ("Moonshot", f"sk-{MIXED}{MIXED[:16]}"),
+    ("OpenRouter", f"sk-or-v1-{HEX32}{HEX32}"),
+    ("Perplexity", f"pplx-{MIXED}"),
+    ("Mistral", MIXED),
+    ("a key in a sentence", f"Incorrect API key provided: {MIXED}"),
+    ("a key of hex in a sentence", f"the api key {HEX32} was refused"),
+    ("Feishu", "https://open.feishu.cn/open-apis/bot/v2/hook/0f1e2d3c-1111-2222-3333-444455556666"),
+    ("Lark", "https://open.larksuite.com/open-apis/bot/v2/hook/0f1e2d3c-1111-2222-3333-444455556666"),
+    ("DingTalk", f"https://oapi.dingtalk.com/robot/send?access_token={HEX32}"),
+    (
+        "WeCom",
+        "https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=0f1e2d3c-1111-2222-3333-444455556666",
+    ),
+    (
+        "S3",
+        f"https://b.s3.amazonaws.com/o?X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F20261116&X-Amz-Signature={HEX32}{HEX32}",
+    ),
+    ("OSS", f"https://b.oss-cn-hangzhou.aliyuncs.com/o?OSSAccessKeyId=LTAI5tabcdefghij&Signature={MIXED}%3D"),
+    ("COS", f"https://b.cos.ap-guangzhou.myqcloud.com/o?q-ak=AKIDabcdefghijklmnop&q-signature={HEX32}"),
+    ("Azure", f"https://a.blob.core.windows.net/c/o?sv=2024-01-01&sig={MIXED}%3D"),
+    ("a mobile in China", "13812345678"),
+    ("the same in groups", "138-1234-5678"),
+    ("and with spaces", "call 138 1234 5678 back"),
+    ("a number in America", "(415) 555-2671"),
+    ("and with dashes", "415-555-2671"),
+    ("a number with a country", "+86 138 1234 5678"),
+    ("a person's openid", "openid=5550ABCDEF0123456789ABCDEF012345"),
+]
+PLAIN = [
+    "a hash in a sentence: sha256 " + HEX32 + HEX32,
+    "commit 0123456789abcdef0123456789abcdef01234567 was built",
+    "session 0f1e2d3c-1111-2222-3333-444455556666 ended",
+    "/home/hermes/.local/state/hermes-watchdog/home-1a2b3c4d/backups/kanban.db-0a1b2c3d/kanban.db.20261116T013600000000Z.db",
+    "gateway.log.1:1042 and agent.log-20261116.gz",
+    "model claude-sonnet-4-5-20250929 or gpt-4o-mini-2024-07-18 or MiniMax-M2.1-highspeed",
+    "unit hermes-gateway-profile-2-of-work.service",
+    "session 20260519_084100_3f2a1b",
+    "2026-05-19 10:41:00,123 pid 138123456 port 8642 epoch 1779180060 ms 1779180060123",
+    "chat -1001380000000 has waited",
+    "tasks.goal_max_turns INTEGER, task_events.run_id INTEGER",
+    "attempt 3 of 138, 12.5 s, 1.381.234.567 bytes",
+    "https://example.org/docs?page=3&lang=en#keys",
+    "tokens=1200 keys=3 secrets rotated",
+    "test_a_very_long_name_of_a_function_2 failed",
+]
+
+
+@pytest.mark.parametrize(("what", "text"), SECRETS, ids=[name for name, _ in SECRETS])
+def test_a_secret_is_redacted_wherever_it_stands(what: str, text: str):
+    for shown in (redact(text), redact(f"call failed ({text}), retrying"), redact(f'{{"error": "{text}"}}')):
+        for part in (
+            MIXED,
+            HEX32,
+            "444455556666",
+            "AKIA",
+            "AKID",
+            "1234",
+            "5678",
+            "2671",
+            "0123456789ABCDEF",
+        ):
+            assert part not in shown, shown
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_what_only_looks_like_a_secret_stays(text: str):
+    assert redact(text) == text

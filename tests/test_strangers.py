@@ -1,4 +1,6 @@
-"""What a command says to somebody whose home, store or disk it is not: a sentence and exit code 2, never a traceback."""
+"""What a command says to somebody whose home, store or disk it is not: a sentence and exit code 2, never a
+traceback.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from watchdog.cli import main
-from watchdog.cli.place import need_home
+from watchdog.cli.context import need_home
 from watchdog.errors import WatchdogError
 from watchdog.store import Store
 
@@ -24,7 +26,13 @@ def place(monkeypatch):
     """A folder that everybody may enter; HOME, settings and state are in it."""
     folder = Path(tempfile.mkdtemp(prefix="strangers-"))
     folder.chmod(0o755)
-    for name in ("HERMES_HOME", "HERMES_WATCHDOG_CONFIG", "HERMES_WATCHDOG_STATE", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+    for name in (
+        "HERMES_HOME",
+        "HERMES_WATCHDOG_CONFIG",
+        "HERMES_WATCHDOG_STATE",
+        "XDG_CONFIG_HOME",
+        "XDG_STATE_HOME",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(folder))
     yield folder
@@ -74,10 +82,20 @@ def test_a_home_behind_a_closed_door_is_told(place):
 def test_ones_own_home_without_rights_is_told_with_the_command_that_helps(place):
     (place / "home").mkdir(mode=0o000)
     os.chown(place / "home", NOBODY, NOBODY)
-    assert refused(place / "home") == f"{place / 'home'} is yours and may not be read; run: chmod u+rx {place / 'home'}"
+    assert (
+        refused(place / "home")
+        == f"{place / 'home'} is yours and may not be read; run: chmod u+rx {place / 'home'}"
+    )
 
 
-COMMANDS = [["check"], ["check", "--dry-run"], ["explain", "session-stuck"], ["db", "check"], ["run"], ["install", "--cron", "--dry-run"]]
+COMMANDS = [
+    ["check"],
+    ["check", "--dry-run"],
+    ["explain", "session-stuck"],
+    ["db", "check"],
+    ["run"],
+    ["install", "--cron", "--dry-run"],
+]
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
@@ -85,7 +103,10 @@ def test_every_command_that_looks_at_a_home_makes_sure_of_it_first(place, capsys
     (place / "home").touch()
     code, out, err = said(capsys, *words, "--home", str(place / "home"))
     assert code == (1 if words[0] == "db" else 2) and out == ""
-    assert err.endswith(f"{place / 'home'} is not a folder; give --home DIR or set HERMES_HOME\n") and "Traceback" not in err
+    assert (
+        err.endswith(f"{place / 'home'} is not a folder; give --home DIR or set HERMES_HOME\n")
+        and "Traceback" not in err
+    )
 
 
 def test_a_replay_of_what_is_not_a_folder_is_told(place, capsys):
@@ -96,7 +117,12 @@ def test_a_replay_of_what_is_not_a_folder_is_told(place, capsys):
 
 @pytest.mark.parametrize(
     "words",
-    [["arm"], ["disarm"], ["silence", "gateway-down", "--for", "2h", "--because", "x"], ["maintenance", "on", "--for", "2h", "--because", "x"]],
+    [
+        ["arm"],
+        ["disarm"],
+        ["silence", "gateway-down", "--for", "2h", "--because", "x"],
+        ["maintenance", "on", "--for", "2h", "--because", "x"],
+    ],
     ids=lambda words: words[0],
 )
 def test_a_word_about_a_home_that_never_was_is_a_slip_of_the_pen(place, capsys, words):
@@ -138,7 +164,7 @@ def test_a_store_that_cannot_be_written_is_told_and_nothing_is_done(place, capsy
     assert (code, out) == (2, "")
     assert err == (
         f"hermes-watchdog: cannot write the store {state}/watchdog.db: attempt to write a readonly database; "
-        "free space there, or give another folder with --state DIR\n"
+        "make it writable for this user, or give another folder with --state DIR\n"
     )
 
 
@@ -146,7 +172,7 @@ def test_status_tells_what_the_last_check_could_not_see(place, capsys):
     (place / ".hermes").mkdir()
     said(capsys, "check")
     code, out, _ = said(capsys, "status")
-    assert code == 1 and "cannot see   gateway.log: no such file" in out
+    assert code == 1 and "cannot see  gateway.log: no such file" in out
     code, out, _ = said(capsys, "status", "--json")
     assert code == 1 and '"gateway.log": "no such file' in out
 
@@ -155,12 +181,17 @@ def test_status_tells_what_the_last_check_could_not_see(place, capsys):
     ("make", "why"),
     [
         (lambda path: path.mkdir(), "a directory where a database should be; move it away by hand"),
-        (lambda path: path.symlink_to("/nonexistent/state.db"), "a link to '/nonexistent/state.db', which does not exist"),
+        (
+            lambda path: path.symlink_to("/nonexistent/state.db"),
+            "a link to '/nonexistent/state.db', which does not exist",
+        ),
         (os.mkfifo, "a FIFO where a database should be; move it away by hand"),
     ],
     ids=["directory", "link", "pipe"],
 )
-def test_a_database_that_cannot_be_looked_at_is_told_and_the_others_are_still_watched(place, capsys, make, why):
+def test_a_database_that_cannot_be_looked_at_is_told_and_the_others_are_still_watched(
+    place, capsys, make, why
+):
     home = place / ".hermes"
     home.mkdir()
     make(home / "state.db")

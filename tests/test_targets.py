@@ -6,10 +6,10 @@ from datetime import time, timedelta
 
 import pytest
 
+from watchdog.config.notify_settings import NotifySettings, Secret, read_notify
+from watchdog.config.settings import load_settings
+from watchdog.config.yaml import read_documents
 from watchdog.errors import ConfigError, Problem, WatchdogError
-from watchdog.settings import load_settings
-from watchdog.targets import NotifySettings, Secret, read_notify
-from watchdog.yamlfile import read_documents
 
 
 def read(text: str) -> tuple[NotifySettings, list[str]]:
@@ -116,7 +116,13 @@ replies:
 
 
 @pytest.mark.parametrize(
-    "text", ["targets: tgram://secret", "targets: [tgram://secret]", "targets: [[tgram://secret]]", "targets: {url: 'tgram://secret'}"]
+    "text",
+    [
+        "targets: tgram://secret",
+        "targets: [tgram://secret]",
+        "targets: [[tgram://secret]]",
+        "targets: {url: 'tgram://secret'}",
+    ],
 )
 def test_a_target_in_the_wrong_place_is_not_quoted_back(text: str):
     _, problems = read(f"notify:\n  {text}\n")
@@ -156,3 +162,25 @@ def test_a_file_that_is_not_there_empty_or_no_file_is_said(tmp_path):
     for name, says in (("gone", "cannot read"), ("empty", "the value is empty"), (".", "is not a file")):
         with pytest.raises(WatchdogError, match=says):
             Secret(file=str(tmp_path / name), where="here").reveal()
+
+
+@pytest.mark.parametrize(
+    ("server", "allowed"),
+    [
+        ("http://127.0.0.1:8080", True),
+        ("http://127.9.9.9", True),
+        ("http://localhost:8008", True),
+        ("http://[::1]:8008", True),
+        ("https://ntfy.example", True),
+        ("http://localhost.evil.example", False),
+        ("http://127.0.0.1.evil.example", False),
+        ("http://127.0.0.1@evil.example", False),
+        ("http://localhost:x@evil.example", False),
+        ("http://127.evil.example", False),
+        ("http://evil.example/127.0.0.1", False),
+        ("http://[::1", False),
+    ],
+)
+def test_codes_travel_unencrypted_only_on_this_machine(server: str, allowed: bool):
+    text = f"replies: {{channels: [{{ntfy: {{server: '{server}', approvers: [{{name: anna, topic: t}}]}}}}]}}"
+    assert ("unencrypted" in str(read(text)[1])) is not allowed

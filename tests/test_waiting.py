@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from datetime import UTC, datetime, timedelta
@@ -9,12 +10,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from homes import saved
 
+from watchdog.detect.gap_sessions import MOST, Recent, Sessions
+from watchdog.detect.gap_workers import FEW
 from watchdog.detect.series import Series, tidy
-from watchdog.detect.sessions import MOST, Recent, Sessions
-from watchdog.detect.workers import FEW
 from watchdog.model import Event
-from watchdog.pipeline import look, span_of
-from watchdog.trace import Trace
+from watchdog.model.trace import Trace
+from watchdog.pipeline import look
+from watchdog.sources.read import log_span
 
 DAY = datetime(2026, 5, 19, tzinfo=UTC)
 
@@ -27,13 +29,23 @@ class Log:
 
     def add(self, at: datetime, text: str, session: str = "", gateway: bool = False) -> None:
         tag, logger = f" [{session}]" if session else "", "gateway.run" if gateway else "run_agent"
-        self.lines.append((at, gateway, f"{at:%H:%M:%S},{at.microsecond // 1000:03d} INFO{tag} {logger}: {text}"))
+        self.lines.append(
+            (at, gateway, f"{at:%H:%M:%S},{at.microsecond // 1000:03d} INFO{tag} {logger}: {text}")
+        )
 
-    def asks(self, at: datetime, chat: str, said: str, user: str = "") -> None:
-        self.add(at, f"inbound message: platform=telegram user={user or chat} chat={chat} msg='{said}'", gateway=True)
+    def asks(self, at: datetime, chat: str, said: str, user: str = "", tail: str = "") -> None:
+        self.add(
+            at,
+            f"inbound message: platform=telegram user={user or chat} chat={chat} msg='{said}'{tail}",
+            gateway=True,
+        )
 
     def begins(self, at: datetime, session: str, said: str) -> None:
-        self.add(at, f"conversation turn: session={session} model=m provider=p platform=telegram history=0 msg='{said}'", session)
+        self.add(
+            at,
+            f"conversation turn: session={session} model=m provider=p platform=telegram history=0 msg='{said}'",
+            session,
+        )
 
     def works(self, at: datetime, session: str) -> None:
         self.add(at, "API call #1: model=m provider=p in=1 out=1 total=2 latency=0.1s", session)
@@ -41,21 +53,34 @@ class Log:
     def ends(self, at: datetime, session: str) -> None:
         self.add(at, f"Turn ended: reason=text_response model=m session={session}", session)
 
-    def answers(self, at: datetime, chat: str) -> None:
-        self.add(at, f"response ready: platform=telegram chat={chat} time=1.2s api_calls=1 response=6 chars", gateway=True)
+    def answers(self, at: datetime, chat: str, session: str = "") -> None:
+        whose = f" session={session}" if session else ""
+        self.add(
+            at,
+            f"response ready: platform=telegram chat={chat}{whose} time=1.2s api_calls=1 response=6 chars",
+            gateway=True,
+        )
 
     def texts(self) -> tuple[str, str]:
         self.lines.sort(key=lambda line: line[0])
-        return "\n".join(text for _, gateway, text in self.lines if gateway), "\n".join(text for *_, text in self.lines)
+        return "\n".join(text for _, gateway, text in self.lines if gateway), "\n".join(
+            text for *_, text in self.lines
+        )
 
 
 def stuck(book, folder) -> list[tuple[str, str]]:
     """(who, since when it counts as stuck), the same with and without the gate."""
-    _, last = span_of(saved(folder))
+    _, last = log_span(saved(folder))
     told = []
     for plain in (False, True):
         seen, _ = look(book.rules, saved(folder, plain=plain), None, last)
-        told.append([(one.key.partition("/")[2], f"{one.opened_at:%H:%M}") for one in seen.findings if one.rule == "session-stuck"])
+        told.append(
+            [
+                (one.key.partition("/")[2], f"{one.opened_at:%H:%M}")
+                for one in seen.findings
+                if one.rule == "session-stuck"
+            ]
+        )
     assert told[0] == told[1]
     return told[0]
 
@@ -101,7 +126,11 @@ def test_a_failure_of_a_session_that_may_be_anybodys_shortens_nobodys_patience(b
     log, at = Log(), DAY + timedelta(hours=8)
     log.asks(at, "slow", "good morning")
     log.begins(at + timedelta(minutes=5), "s-cron", "a job of the clock")
-    log.add(at + timedelta(minutes=6), "API call failed (attempt 1/3) error_type=ReadError provider=p model=m summary=reset", "s-cron")
+    log.add(
+        at + timedelta(minutes=6),
+        "API call failed (attempt 1/3) error_type=ReadError provider=p model=m summary=reset",
+        "s-cron",
+    )
     log.asks(at + timedelta(minutes=17), "other", "hello")
     assert stuck(book, home(*log.texts())) == [("slow", "08:15")]
 
@@ -115,11 +144,15 @@ def test_many_who_wait_at_the_same_time_cost_what_each_would_cost_alone(book, ho
             log.asks(begun, f"c{number}", said.format(number))
             log.begins(begun + timedelta(milliseconds=50), f"s{number}", said.format(number))
             for minute in range(0, 14, 3):
-                log.add(begun + timedelta(minutes=minute), "API call failed (attempt 1/3) provider=p summary=reset", f"s{number}")
+                log.add(
+                    begun + timedelta(minutes=minute),
+                    "API call failed (attempt 1/3) provider=p summary=reset",
+                    f"s{number}",
+                )
         log.asks(at + timedelta(minutes=20), "last", "still there?")
         folder = home(*log.texts())
         count = [0]
-        _, last = span_of(saved(folder))
+        _, last = log_span(saved(folder))
         sys.setprofile(lambda *_: count.__setitem__(0, count[0] + 1))
         try:
             look(book.rules, saved(folder), None, last)
@@ -158,7 +191,9 @@ def test_in_a_group_an_answer_is_for_whose_turn_has_ended(book, home, ended: str
     assert stuck(book, home(*log.texts())) == [("group", "08:16" if ended == "s-anna" else "08:15")]
 
 
-def test_a_log_that_is_cut_short_while_it_is_read_is_blind_and_nobody_is_called_stuck(book, home, monkeypatch):
+def test_a_log_that_is_cut_short_while_it_is_read_is_blind_and_nobody_is_called_stuck(
+    book, home, monkeypatch
+):
     log, at = Log(), DAY + timedelta(hours=8)
     log.asks(at, "slow", "build it")
     log.begins(at + timedelta(seconds=1), "s-slow", "build it")
@@ -169,6 +204,69 @@ def test_a_log_that_is_cut_short_while_it_is_read_is_blind_and_nobody_is_called_
     seen, reading = look(book.rules, saved(folder), None, DAY + timedelta(hours=9))
     assert "session-stuck" in seen.not_checked and "cut short" in reading.blind["agent.log"]
     assert not [one for one in seen.findings if one.rule == "session-stuck"]
+
+
+NEWER = " reply_to_id=None reply_to_text='' queued="
+
+
+@pytest.mark.parametrize("answered", ["anna", "bert"])
+def test_in_a_group_an_answer_that_names_its_session_is_that_members(book, home, answered: str):
+    log, at = Log(), DAY + timedelta(hours=8)
+    for name in ("anna", "bert"):  # whose session is whose was told when one waited alone
+        log.asks(at, "group", "hi", user=name, tail=NEWER + "False")
+        log.answers(at + timedelta(seconds=1), "group", f"agent:main:telegram:group:group:{name}")
+        at += timedelta(minutes=1)
+    for name in ("anna", "bert"):
+        log.asks(at, "group", f"a question of {name}", user=name, tail=NEWER + "False")
+        at += timedelta(minutes=1)
+    log.answers(at, "group", f"agent:main:telegram:group:group:{answered}")
+    log.asks(at + timedelta(minutes=40), "other", "hi")
+    assert stuck(book, home(*log.texts())) == [("group", "08:18" if answered == "anna" else "08:17")]
+
+
+def test_in_a_group_the_sessions_file_tells_whose_answer_it_is(book, home):
+    log, at = Log(), DAY + timedelta(hours=8)
+    for name in ("anna", "bert"):
+        log.asks(at, "group", "hi", user=name)
+        at += timedelta(minutes=1)
+    log.answers(at, "group", "agent:main:telegram:group:group:2")
+    log.asks(at + timedelta(minutes=40), "other", "hi")
+    sessions = {
+        f"agent:main:telegram:group:group:{number}": {
+            "session_id": f"s-{name}",
+            "origin": {"platform": "telegram", "chat_id": "group", "user_name": name},
+        }
+        for number, name in enumerate(("anna", "bert"), 1)
+    }
+    folder = home(*log.texts(), sessions__sessions_dot_json=json.dumps(sessions))
+    assert stuck(book, folder) == [("group", "08:15")]
+
+
+def test_a_queued_message_is_answered_with_what_it_waits_behind_and_waits_where_nothing_does(book, home):
+    log, at = Log(), DAY + timedelta(hours=8)
+    log.asks(at, "busy", "one", tail=NEWER + "False")
+    log.begins(at, "s1", "one")
+    log.asks(at + timedelta(seconds=5), "busy", "two", tail=NEWER + "True")
+    log.answers(at + timedelta(seconds=9), "busy")
+    log.asks(at, "hung", "first", tail=NEWER + "False")
+    log.begins(at, "s2", "first")
+    log.ends(at + timedelta(seconds=2), "s2")
+    log.answers(at + timedelta(seconds=2), "hung")
+    log.works(at + timedelta(seconds=3), "s1")
+    log.asks(at + timedelta(seconds=5), "hung", "two", tail=NEWER + "True")
+    log.asks(at + timedelta(minutes=40), "other", "hi")
+    assert stuck(book, home(*log.texts())) == [("hung", "08:15")]
+
+
+@pytest.mark.parametrize("tail", [" thread=7", " mood='calm' queued=False", " reply_to_id=None reply_to_text='' via=push"])  # fmt: skip
+def test_unknown_fields_of_a_newer_release_spoil_nothing(book, home, tail: str):
+    log, at = Log(), DAY + timedelta(hours=8)
+    log.asks(at, "hung", "one", tail=tail)
+    log.begins(at, "s1", "one")
+    log.asks(at + timedelta(seconds=1), "fine", "one", tail=tail)
+    log.answers(at + timedelta(seconds=2), "fine")
+    log.asks(at + timedelta(minutes=40), "other", "hi", tail=tail)
+    assert stuck(book, home(*log.texts())) == [("hung", "08:15")]
 
 
 def test_what_nobody_asks_for_is_forgotten_and_what_somebody_asks_for_is_not():
@@ -208,13 +306,17 @@ def test_signs_come_back_in_the_order_of_time_and_only_those_asked_for():
     trace = Trace()
     for second, session in ((1, "a"), (5, "a"), (2, "b"), (3, "a")):
         trace.note(DAY + timedelta(seconds=second), session)
-    assert trace.between("a", DAY + timedelta(seconds=2), DAY + timedelta(seconds=5)) == [DAY + timedelta(seconds=3)]
+    assert trace.between("a", DAY + timedelta(seconds=2), DAY + timedelta(seconds=5)) == [
+        DAY + timedelta(seconds=3)
+    ]
     trace.forget(DAY + timedelta(seconds=3))
     assert trace.signs == {"a": [DAY + timedelta(seconds=3), DAY + timedelta(seconds=5)]}
 
 
 def test_the_newest_session_of_a_chat_is_believed_when_it_is_told_twice(book, home):
-    """A message that came while its chat was busy has no inbound line, and its words may be those of somebody else."""
+    """A message that came while its chat was busy has no inbound line, and its words may be those of somebody
+    else.
+    """
     log, at = Log(), DAY + timedelta(hours=8)
     log.asks(at, "other", "ok")
     log.begins(at + timedelta(seconds=1), "s-busy", "ok")  # of another chat, which was busy: a wrong guess
@@ -231,7 +333,9 @@ def test_the_newest_session_of_a_chat_is_believed_when_it_is_told_twice(book, ho
 
 
 def test_a_series_parts_from_keys_that_are_long_over_and_keeps_what_it_found():
-    found: dict[str, Series] = {key: Series(2, timedelta(minutes=15), None) for key in ("once", "often", "now")}
+    found: dict[str, Series] = {
+        key: Series(2, timedelta(minutes=15), None) for key in ("once", "often", "now")
+    }
     for key, minutes in (("once", (0,)), ("often", (0, 1)), ("now", (119,))):
         for minute in minutes:
             found[key].add(key, Event(DAY + timedelta(minutes=minute), "agent.log", "it failed"), {})

@@ -1,6 +1,5 @@
 """python -m watchdog"""
 
-
 from watchdog.cli import entry
 
 entry()

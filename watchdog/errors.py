@@ -30,7 +30,9 @@ class ConfigError(WatchdogError):
     """The rules, recipes or settings are wrong; every mistake is in `problems`."""
 
     def __init__(self, problems: Sequence[Problem]):
-        self.problems = tuple(sorted(dict.fromkeys(problems), key=lambda problem: (problem.path, problem.line)))
+        self.problems = tuple(
+            sorted(dict.fromkeys(problems), key=lambda problem: (problem.path, problem.line))
+        )
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 

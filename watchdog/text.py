@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from functools import cache
 
@@ -11,7 +14,6 @@ if TYPE_CHECKING:
     import re
 
 _DURATION = r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)"
-UNVERIFIED = "not verified by "  # how the outcome of a repair begins that nobody could look at with all of its rules
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
@@ -28,15 +30,24 @@ def duration(text: str) -> timedelta:
         raise ValueError(f"'{text}' is longer than any log; write 90s, 15m or 2h") from None
 
 
+def units(span: timedelta) -> list[tuple[int, str]]:
+    """The one or two largest units of a duration: [(1, "hour"), (5, "minute")]; none below a second."""
+    seconds = max(0, int(span.total_seconds()))
+    counts = [
+        (seconds // 86400, "day"),
+        (seconds // 3600 % 24, "hour"),
+        (seconds // 60 % 60, "minute"),
+        (seconds % 60, "second"),
+    ]
+    found = [(count, unit) for count, unit in counts if count]
+    # Two are enough for a person; seconds beside minutes only below five minutes.
+    return found[: 1 if found and found[0][1] == "minute" and seconds >= 300 else 2]
+
+
 def spell(span: timedelta) -> str:
     """'26 minutes', '1 hour 5 minutes', '40 seconds'."""
-    seconds = max(0, int(span.total_seconds()))
-    units = ((seconds // 86400, "day"), (seconds // 3600 % 24, "hour"), (seconds // 60 % 60, "minute"), (seconds % 60, "second"))
-    named = [f"{count} {name}{'s' if count != 1 else ''}" for count, name in units if count]
-    first = next((index for index, (count, _) in enumerate(units) if count), 3)
-    # Two neighbouring units are enough for a person; "26 minutes 3 seconds" only below five minutes.
-    keep = 1 if first == 2 and seconds >= 300 else 2
-    return " ".join(named[:keep]) or "0 seconds"
+    named = [f"{count} {unit}{'s' if count != 1 else ''}" for count, unit in units(span)]
+    return " ".join(named) or "0 seconds"
 
 
 def ago(then: datetime, now: datetime) -> str:
@@ -44,13 +55,74 @@ def ago(then: datetime, now: datetime) -> str:
     return "just now" if (now - then).total_seconds() < 1 else f"{spell(now - then)} ago"
 
 
+def size(count: int) -> str:
+    """'12.3 GB'."""
+    amount = float(count)
+    for unit in ("bytes", "kB", "MB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} GB" if amount < 1000 else f"{amount / 1000:.1f} TB"
+
+
 def clock(at: datetime) -> str:
     """Local time for people: '2026-11-16 10:41:00'."""
     return at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
+def iso(at: datetime | None) -> str | None:
+    """A moment for scripts: '2026-11-16T10:41:00.000+00:00'."""
+    return at.isoformat(timespec="milliseconds") if at is not None else None
+
+
+def fill(template: str, fields: Mapping[str, Any], show: Callable[[str, Any, str], str]) -> str:
+    """A template with each {field:spec} as `show(name, value, spec)` gives it.
+
+    For a field that is missing: what follows the minus in {field:-text}, else '?'.
+
+    Fields are looked up by their whole name and nothing else: no attribute, no index.
+    """
+    from string import Formatter
+
+    parts = []
+    for literal, name, spec, _ in Formatter().parse(template):
+        parts.append(literal)
+        if name is None:
+            continue
+        spec = spec or ""
+        optional = spec.startswith("-")
+        if optional and fields.get(name, "") == "":
+            parts.append(spec[1:])
+        elif name in fields:
+            parts.append(show(name, fields[name], "" if optional else spec))
+        else:
+            parts.append("?")
+    return "".join(parts)
+
+
+def counted(value: Any, forms: str) -> str:
+    """'1 chat' or '3 chats', by 'chat|chats'."""
+    singular, _, plural = forms.partition("|")
+    return f"{value} {singular if str(value) == '1' else plural}"
+
+
+def english(template: str, fields: Mapping[str, Any], now: datetime) -> str:
+    """A rule's sentence in English: durations spelled, times by this machine's clock."""
+
+    def show(_: str, value: Any, spec: str) -> str:
+        if isinstance(value, datetime):
+            return ago(value, now) if spec == "ago" else clock(value)
+        if isinstance(value, timedelta):
+            return spell(value)
+        return counted(value, spec) if "|" in spec else str(value)
+
+    return fill(template, fields, show)
+
+
 # Compiled by re when first needed: most checks never see a text that is not printable.
-_INVISIBLE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+_INVISIBLE = (
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+)
 _ANSI = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])"
 
 
@@ -60,25 +132,46 @@ def harmless(text: str, limit: int = 300) -> str:
         return text  # nearly every text is; printable means none of what is taken out below
     import re
 
-    text = re.sub(_INVISIBLE, "", re.sub(_ANSI, "", text[: limit * 4]).replace("\n", " ⏎ ").replace("\t", " "))
+    text = re.sub(
+        _INVISIBLE, "", re.sub(_ANSI, "", text[: limit * 4]).replace("\n", " ⏎ ").replace("\t", " ")
+    )
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-# Every repetition has an end: a log line of a megabyte must not take a minute. Compiled when first needed, because a
+# Every repetition has an end: a log line of a megabyte must not take a minute. Compiled when first needed,
+# because a
 # check that finds nothing redacts nothing.
 _SECRETS = (
-    (r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:(?!-----END)[\s\S]){0,20000}(?:-----END [A-Z ]{0,30}-----)?", "[secret]"),
+    (
+        r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:(?!-----END)[\s\S]){0,20000}(?:-----END [A-Z ]{0,30}-----)?",
+        "[secret]",
+    ),
     (r"\b(\d{8,10}):[A-Za-z0-9_-]{30,}", r"\1:[secret]"),  # Telegram's bots
-    (r"\b(?:sk|pk|rk|gh[opsur]|github_pat|xox[a-z]|xapp|AKIA|glpat|hf|npm|tk|syt|SG)[-_.][A-Za-z0-9_.-]{10,}", "[secret]"),
-    (r"\bAKIA[A-Z0-9]{12,}|\bAIza[A-Za-z0-9_-]{30,}|\bya29\.[A-Za-z0-9_-]{20,}", "[secret]"),  # Amazon, Google
+    (r"\b[0-9a-f]{32}\.[A-Za-z0-9]{12,}\b", "[secret]"),  # Zhipu
+    (
+        r"\b(?:sk|pk|rk|gh[opsur]|github_pat|xox[a-z]|xapp|AKIA|glpat|hf|npm|tk|syt|SG"
+        r"|gsk|xai|nvapi|pplx|csk|r8|fw|tvly|jina|dop_v1|ark)[-_.][A-Za-z0-9_.-]{10,}",
+        "[secret]",
+    ),
+    (
+        r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}|\bAIza[A-Za-z0-9_-]{30,}|\bya29\.[A-Za-z0-9_-]{20,}"
+        r"|\bLTAI[A-Za-z0-9]{12,}|\bAKID[A-Za-z0-9]{13,}",
+        "[secret]",
+    ),  # Amazon, Google, Aliyun, Tencent
     (r"\b[MNO][A-Za-z0-9]{22,30}\.[\w-]{6}\.[\w-]{27,}", "[secret]"),  # Discord
     (r"(?i)\b(bearer|basic)\s{1,4}[A-Za-z0-9._~+/=-]{8,}", r"\1 [secret]"),
     (r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*", "[secret]"),
-    # The address of a chat service is the leave to write there (tgram://, ntfy://, a webhook); so is one with a password.
+    # The address of a chat service is the leave to write there (tgram://, ntfy://, a webhook); so is one with
+    # a password.
     (r"(?i)\b(?!https?:|file:|wss?:)([a-z][a-z0-9+]{2,15})://[^\s'\"<>]{3,}", r"\1://[secret]"),
     (
         r"(?i)\b(https?://[^\s/'\"]{0,100}(?:hooks|hc-ping|healthchecks|webhook)[^\s/'\"]{0,100}/"
-        r"|https?://[^\s'\"]{0,200}/webhooks?/)[^\s'\"<>]+",
+        r"|https?://[^\s'\"]{0,200}/(?:web)?hooks?/)[^\s'\"<>]+",
+        r"\1[secret]",
+    ),
+    (  # what signs an address, or is the key to it
+        r"(?i)([?&](?:x-[a-z]{2,5}-(?:signature|credential|security-token)|(?:q-)?sign(?:ature)?|sig|q-ak|ticket"
+        r"|[a-z_-]{0,20}(?:key|token|secret|accesskeyid|accessid|password|auth))=)(?!\[secret\])[^&\s'\"<>]{4,}",
         r"\1[secret]",
     ),
     (
@@ -92,6 +185,19 @@ _SECRETS = (
         "[e-mail]",
     ),
     (r"(?<![\w.:-])\+\d[\d ()-]{7,18}\d\b", "[phone]"),
+    (r"(?<![\w.:/-])1[3-9]\d([ -]?)\d{4}\1\d{4}(?![\w-]|\.\d)", "[phone]"),  # a mobile in China
+    (r"(?<![\w.:/-])(?:\(\d{3}\) ?|\d{3}[-.])\d{3}[-.]\d{4}(?![\w-]|\.\d)", "[phone]"),  # in North America
+    (
+        r"(?i)\b((?:api[ _-]?key|access key|key|token|secret)\s{1,3}(?:is\s{1,3})?['\"]?)(?=[\w-]*\d)[\w-]{20,}",
+        r"\1[secret]",
+    ),
+    # Long, no word, no date, no path: letters and digits mixed in one run. Hashes and ids of lower-case hex
+    # are left: they open nothing and tell people which one is meant.
+    (
+        r"(?<![\w#/.-])(?![0-9a-f-]{32,64}(?![\w-]))(?=[\w-]{0,40}?(?=[A-Za-z]{0,40}\d)(?=\d{0,40}[A-Za-z])[A-Za-z0-9]{16})"
+        r"[A-Za-z0-9_-]{24,}(?![\w/.-])",
+        "[secret]",
+    ),
 )
 
 
@@ -109,10 +215,34 @@ def redact(text: str) -> str:
     return text
 
 
-def sha256(data: bytes) -> Any:
-    """As hashlib's, which would load all of OpenSSL for it."""
-    try:
-        from _sha2 import sha256  # type: ignore[import-not-found]
-    except ImportError:  # Python 3.11
-        from _sha256 import sha256  # type: ignore[import-not-found]
-    return sha256(data)
+def cells(text: str) -> int:
+    """How many columns of a terminal the text takes: Chinese takes two a sign."""
+    from unicodedata import east_asian_width  # half a megabyte of tables, only for what people read
+
+    return sum(2 if east_asian_width(sign) in "WF" else 1 for sign in text)
+
+
+def colours(stream: object = None) -> bool:
+    """Only on a terminal, and never against NO_COLOR."""
+    stream = stream or sys.stdout
+    return (
+        bool(getattr(stream, "isatty", lambda: False)())
+        and not os.environ.get("NO_COLOR")
+        and os.environ.get("TERM") != "dumb"
+    )
+
+
+PAINT = {
+    "critical": "1;31",
+    "high": "31",
+    "medium": "33",
+    "low": "36",
+    "info": "2",
+    "good": "32",
+    "dim": "2",
+    "bold": "1",
+}
+
+
+def paint(text: str, how: str, on: bool) -> str:
+    return f"\x1b[{PAINT[how]}m{text}\x1b[0m" if on and how in PAINT else text

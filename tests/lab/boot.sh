@@ -24,8 +24,10 @@ if [ -s "$folder/shown" ]; then         # what lies in root's home and another u
         number=$((number + 1)) && mkdir -p "$path" && mount --move /run/shown/$number "$path"
     done < /run/shown/list
 fi
-mount -t tmpfs tmpfs /sys/fs/cgroup
-mount -t cgroup2 cgroup2 /sys/fs/cgroup # rooted at our own cgroup, so machines never see one another's units
+if [ ! -e "$folder/host-cgroups" ]; then
+    mount -t tmpfs tmpfs /sys/fs/cgroup
+    mount -t cgroup2 cgroup2 /sys/fs/cgroup # rooted at our own cgroup, so machines never see one another's units
+fi
 cat /proc/sys/kernel/random/uuid > /run/boot-id
 mount --bind /run/boot-id /proc/sys/kernel/random/boot_id   # each start of a machine is a boot of its own
 mount --bind "$folder/hosts" /etc/hosts          # the real services' names lead to the fakes

@@ -18,17 +18,36 @@ from .watchdog import Watchdog
 from .world import World
 
 # The long ones first, so that no worker is left alone with one at the end.
-LONG = ("does_not_help", "cron", "matrix", "cut_off", "busy", "hung_chat", "operators", "loop", "every_point", "timer", "wedge", "user_unit",
-        "rejected", "killed")
-LIMIT = 300         # seconds; nothing takes half as long on two busy cores
+LONG = (
+    "does_not_help",
+    "cron",
+    "matrix",
+    "cut_off",
+    "busy",
+    "hung_chat",
+    "operators",
+    "loop",
+    "every_point",
+    "timer",
+    "wedge",
+    "user_unit",
+    "rejected",
+    "killed",
+)
+LIMIT = 300  # seconds; nothing takes half as long on two busy cores
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "thorough: left out where the lab is only a gate (make lab-all runs it)")
+    config.addinivalue_line(
+        "markers", "thorough: left out where the lab is only a gate (make lab-all runs it)"
+    )
+    config.addinivalue_line("markers", f"takes_at_most(seconds): instead of {LIMIT} seconds")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: next((place for place, name in enumerate(LONG) if name in item.nodeid), len(LONG)))
+    items.sort(
+        key=lambda item: next((place for place, name in enumerate(LONG) if name in item.nodeid), len(LONG))
+    )
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.lab)
@@ -43,12 +62,15 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """No scenario holds the others up for ever; what it started is ended all the same."""
-    def ring(number: int, frame: object) -> None:
-        raise AssertionError(f"not done within {LIMIT} s")
 
+    def ring(number: int, frame: object) -> None:
+        raise AssertionError(f"not done within {limit} s")
+
+    own = item.get_closest_marker("takes_at_most")
+    limit = own.args[0] if own else LIMIT
     if item.get_closest_marker("lab"):
         before = signal.signal(signal.SIGALRM, ring)
-        signal.alarm(LIMIT)
+        signal.alarm(limit)
     yield
     if item.get_closest_marker("lab"):
         signal.alarm(0)
@@ -79,13 +101,22 @@ FAILED = pytest.StashKey[bool]()
 
 @pytest.fixture
 def lab(real_parts: None, request: pytest.FixtureRequest) -> Iterator[Callable[..., SimpleNamespace]]:
-    """lab('0.19.0', platforms=(…), hurry=(rules whose waiting is cut short,)) → world, machine, gateway (not started), watchdog."""
+    """lab('0.19.0', platforms=(…), hurry=(rules whose waiting is cut short,)) → world, machine, gateway (not
+    started), watchdog.
+    """
     worlds: list[World] = []
     machines: list[Machine] = []
     gateways: list[Gateway] = []
 
-    def make(version: str, platforms: tuple[str, ...] = ("telegram",), systemd: bool = True, user: bool = False,
-             settings: str = "", hurry: tuple[str, ...] = (), **how) -> SimpleNamespace:
+    def make(
+        version: str,
+        platforms: tuple[str, ...] = ("telegram",),
+        systemd: bool = True,
+        user: bool = False,
+        settings: str = "",
+        hurry: tuple[str, ...] = (),
+        **how,
+    ) -> SimpleNamespace:
         world = World()
         worlds.append(world)
         machine = Machine(world, systemd, user)
@@ -93,8 +124,9 @@ def lab(real_parts: None, request: pytest.FixtureRequest) -> Iterator[Callable[.
         machine.boot()
         gateway = Gateway(machine, version, platforms, **how)
         gateways.append(gateway)
-        return SimpleNamespace(world=world, machine=machine, gateway=gateway,
-                               watchdog=Watchdog(gateway, settings, hurry))
+        return SimpleNamespace(
+            world=world, machine=machine, gateway=gateway, watchdog=Watchdog(gateway, settings, hurry)
+        )
 
     yield make
     for machine in machines:
@@ -103,11 +135,16 @@ def lab(real_parts: None, request: pytest.FixtureRequest) -> Iterator[Callable[.
         if gateway.process:
             gateway.process.wait(10)
     for world in worlds:
-        if request.node.stash.get(FAILED, False):       # what a person needs to find out why
+        if request.node.stash.get(FAILED, False):  # what a person needs to find out why
             kept = parts.CACHE / "failed" / request.node.name.replace("/", "_")
             shutil.rmtree(kept, ignore_errors=True)
-            shutil.copytree(world.folder, kept, symlinks=True, ignore_dangling_symlinks=True,
-                            ignore=shutil.ignore_patterns("*.sock", "journal"))
+            shutil.copytree(
+                world.folder,
+                kept,
+                symlinks=True,
+                ignore_dangling_symlinks=True,
+                ignore=shutil.ignore_patterns("*.sock", "journal"),
+            )
         world.end()
 
 

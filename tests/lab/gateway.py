@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from . import parts
@@ -14,14 +15,21 @@ from .machine import ANN, RUNTIME, Done, Machine
 from .waiting import until
 
 UNIT = "hermes-gateway.service"
-TOKEN = "1234567890:AAlabLABlabLABlabLABlabLABlabLABlab"      # 0.19.0 refuses what does not look like one
+TOKEN = "1234567890:AAlabLABlabLABlabLABlabLABlabLABlab"  # 0.19.0 refuses what does not look like one
 BASE_URLS = {"openai": "https://llm.lab.test/v1", "anthropic": "https://llm.lab.test/anthropic"}
 
 
 class Gateway:
-    def __init__(self, machine: Machine, version: str, platforms: tuple[str, ...] = ("telegram",),
-                 dialect: str = "openai", restart_after: float = 1, stop_timeout: float | None = None,
-                 config: str = "agent: {restart_drain_timeout: 5}\n") -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        version: str,
+        platforms: tuple[str, ...] = ("telegram",),
+        dialect: str = "openai",
+        restart_after: float = 1,
+        stop_timeout: float | None = None,
+        config: str = "agent: {restart_drain_timeout: 5}\n",
+    ) -> None:
         self.machine, self.version, self.platforms = machine, version, platforms
         self.restart_after, self.stop_timeout = restart_after, stop_timeout
         self.home = machine.user_home / ".hermes"
@@ -31,13 +39,21 @@ class Gateway:
             f"model: {{default: lab-model, provider: custom, base_url: '{BASE_URLS[dialect]}', api_key: lab-key}}\n"
             "security: {tirith_enabled: false, allow_lazy_installs: false}\n"
             # a question whether a command may run would wait for a person
-            "approvals: {mode: 'off'}\n" + config)
+            "approvals: {mode: 'off'}\n" + config
+        )
         settings = {"GATEWAY_ALLOW_ALL_USERS": "true"}
         if "telegram" in platforms:
-            settings |= {"TELEGRAM_BOT_TOKEN": TOKEN, "TELEGRAM_ALLOW_ALL_USERS": "true",
-                         "HERMES_TELEGRAM_DISABLE_FALLBACK_IPS": "1"}
+            settings |= {
+                "TELEGRAM_BOT_TOKEN": TOKEN,
+                "TELEGRAM_ALLOW_ALL_USERS": "true",
+                "HERMES_TELEGRAM_DISABLE_FALLBACK_IPS": "1",
+            }
         if "qqbot" in platforms:
-            settings |= {"QQ_APP_ID": "102000001", "QQ_CLIENT_SECRET": "lab-secret", "QQ_ALLOW_ALL_USERS": "true"}
+            settings |= {
+                "QQ_APP_ID": "102000001",
+                "QQ_CLIENT_SECRET": "lab-secret",
+                "QQ_ALLOW_ALL_USERS": "true",
+            }
         (self.home / ".env").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         if machine.user:
             for place in (self.home, *self.home.iterdir()):
@@ -45,7 +61,7 @@ class Gateway:
 
     @property
     def python(self) -> Path:
-        return parts.hermes(self.version) / "bin/python"
+        return parts.hermes_python(self.version)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -55,10 +71,13 @@ class Gateway:
 
     def systemctl(self, *words: str, **more) -> Done:
         """Of the manager that its unit belongs to."""
-        return (self.machine.systemctl_of_the_user if self.machine.user else self.machine.systemctl)(*words, **more)
+        return (self.machine.systemctl_of_the_user if self.machine.user else self.machine.systemctl)(
+            *words, **more
+        )
 
     def install(self, extra: str = "") -> None:
-        """The unit as Hermes' own installer writes it, enabled; a drop-in shortens its times, another holds what a
+        """The unit as Hermes' own installer writes it, enabled; a drop-in shortens its times, another holds
+        what a
         scenario wants."""
         if self.machine.user:
             self._installer()
@@ -68,8 +87,10 @@ class Gateway:
         self.systemctl("enable", UNIT)
         drop_in = self.units / f"{UNIT}.d/lab.conf"
         drop_in.parent.mkdir(exist_ok=True)
-        drop_in.write_text(f"[Service]\nRestartSec={self.restart_after}\n" + (
-            f"TimeoutStopSec={self.stop_timeout}\n" if self.stop_timeout else ""))
+        drop_in.write_text(
+            f"[Service]\nRestartSec={self.restart_after}\n"
+            + (f"TimeoutStopSec={self.stop_timeout}\n" if self.stop_timeout else "")
+        )
         drop_in.with_name("scenario.conf").write_text(extra)
         self.systemctl("daemon-reload")
 
@@ -79,8 +100,16 @@ class Gateway:
 
     def _installer(self, *scope: str) -> None:
         later = [] if self.version == "0.13.0" else ["--no-start-now", "--start-on-login"]
-        bus = {"XDG_RUNTIME_DIR": RUNTIME, "DBUS_SESSION_BUS_ADDRESS": f"unix:path={RUNTIME}/bus"} if self.machine.user else {}
-        self.machine.run([self.python, "-m", "hermes_cli.main", "gateway", "install", *scope, "--force", *later], bus, check=True)
+        bus = (
+            {"XDG_RUNTIME_DIR": RUNTIME, "DBUS_SESSION_BUS_ADDRESS": f"unix:path={RUNTIME}/bus"}
+            if self.machine.user
+            else {}
+        )
+        self.machine.run(
+            [self.python, "-m", "hermes_cli.main", "gateway", "install", *scope, "--force", *later],
+            bus,
+            check=True,
+        )
         text = (self.units / UNIT).read_text()
         assert f"HERMES_HOME={self.home}" in text and f"hermes-{self.version}/" in text, text
 
@@ -103,8 +132,12 @@ class Gateway:
             self.systemctl("start", UNIT)
         else:
             output = (self.machine.folder / "gateway.out").open("a")
-            self.process = self.machine.start([self.python, "-m", "hermes_cli.main", "gateway", "run"],
-                                              self.environment, stdout=output, stderr=output)
+            self.process = self.machine.start(
+                [self.python, "-m", "hermes_cli.main", "gateway", "run"],
+                self.environment,
+                stdout=output,
+                stderr=output,
+            )
             output.close()
         self.wait_until_running()
 
@@ -112,7 +145,12 @@ class Gateway:
         return self.count("gateway.log", "Gateway running with")
 
     def wait_until_running(self, starts: int = 1, within: float = 120) -> None:
-        until(lambda: self.starts() >= starts, f"start {starts} of the gateway", within=within, explain=self.explain)
+        until(
+            lambda: self.starts() >= starts,
+            f"start {starts} of the gateway",
+            within=within,
+            explain=self.explain,
+        )
 
     def is_down(self) -> bool:
         return self.machine.show(UNIT, "ActiveState")["ActiveState"] in ("failed", "inactive")
@@ -127,6 +165,16 @@ class Gateway:
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
         os.kill(self.machine.inner_pids()[self.pid], number)
 
+    def freeze(self, since: timedelta) -> None:
+        """SIGSTOP, and as if that had been so long ago: a heartbeat that is old is believed by its own clock."""
+        self.kill(signal.SIGSTOP)
+        beat = self.home / "state/gateway.heartbeat"
+        if beat.exists():
+            known = json.loads(beat.read_text())
+            known["monotonic"] -= since.total_seconds()
+            known["updated_at"] = (datetime.fromisoformat(known["updated_at"]) - since).isoformat()
+            beat.write_text(json.dumps(known))
+
     # what it writes
 
     def log(self, name: str = "gateway.log") -> str:
@@ -138,8 +186,13 @@ class Gateway:
         return len(re.findall(pattern, self.log(name)))
 
     def wait_for(self, pattern: str, times: int = 1, name: str = "gateway.log", within: float = 120) -> None:
-        until(lambda: self.count(name, pattern) >= times, f"{times} x {pattern!r} in {name}", within=within, every=0.2,
-              explain=self.explain)
+        until(
+            lambda: self.count(name, pattern) >= times,
+            f"{times} x {pattern!r} in {name}",
+            within=within,
+            every=0.2,
+            explain=self.explain,
+        )
 
     def state(self) -> dict:
         return json.loads((self.home / "gateway_state.json").read_text())
@@ -161,8 +214,12 @@ class Gateway:
 
     def answers(self, question: str, chat: int = 42, within: float = 120, **more) -> None:
         """A real message goes in and its answer comes back to the chat."""
-        word = f"Answer{os.urandom(4).hex()}"        # nothing that Markdown would escape
+        word = f"Answer{os.urandom(4).hex()}"  # nothing that Markdown would escape
         self.machine.world.do("llm", "behave", match=re.escape(question), say=word, do="answer")
         self.tell(question, chat, **more)
-        until(lambda: any(word in text for text in self.told(chat)), f"an answer in chat {chat}", within=within,
-              explain=self.explain)
+        until(
+            lambda: any(word in text for text in self.told(chat)),
+            f"an answer in chat {chat}",
+            within=within,
+            explain=self.explain,
+        )

@@ -34,7 +34,9 @@ class Done(subprocess.CompletedProcess):
 
 class Machine:
     def __init__(self, world: World, systemd: bool = True, user: bool = False) -> None:
-        """With `user` there is ann, with a systemd of her own that runs without a login; what is run inside is run by her."""
+        """With `user` there is ann, with a systemd of her own that runs without a login; what is run inside
+        is run by her.
+        """
         self.world = world
         self.systemd = systemd
         self.user = user
@@ -60,49 +62,104 @@ class Machine:
         for name in TARGETS:
             (self.units / name).write_text("[Unit]\nDefaultDependencies=no\n")
         (self.units / "multi-user.target").write_text(
-            "[Unit]\nDefaultDependencies=no\nWants=systemd-journald.service\nAfter=systemd-journald.service\n")
+            "[Unit]\nDefaultDependencies=no\nWants=systemd-journald.service\nAfter=systemd-journald.service\n"
+        )
 
     def _make_room_for_ann(self) -> None:
-        (self.folder / "passwd").write_text(f"root:x:0:0:root:/root:/bin/sh\nann:x:{ANN}:{ANN}:Ann:{self.user_home}:/bin/sh\n")
+        (self.folder / "passwd").write_text(
+            f"root:x:0:0:root:/root:/bin/sh\nann:x:{ANN}:{ANN}:Ann:{self.user_home}:/bin/sh\n"
+        )
         self.folder.chmod(0o711)
         os.chown(self.user_home, ANN, ANN)
         (self.units / f"user@{ANN}.service").write_text(
             "[Unit]\nDefaultDependencies=no\nAfter=systemd-journald.service\n"
             f"[Service]\nUser={ANN}\nType=notify\nExecStartPre=+/bin/install -d -m 700 -o {ANN} -g {ANN} {RUNTIME}\n"
             f"Environment=XDG_RUNTIME_DIR={RUNTIME}\nUnsetEnvironment=SYSTEMD_UNIT_PATH\nExecStart=/lib/systemd/systemd --user\n"
-            f"Slice=user-{ANN}.slice\nKillMode=mixed\nDelegate=yes\n")
+            f"Slice=user-{ANN}.slice\nKillMode=mixed\nDelegate=yes\n"
+        )
         wants = self.units / "multi-user.target.wants"
         wants.mkdir()
         (wants / f"user@{ANN}.service").symlink_to(self.units / f"user@{ANN}.service")
-        # A folder of root's own hides the programs from her; inside it is covered, with only what she needs in it.
-        needed = {parts.CACHE, parts.COMMAND.parent.parent, *(Path(one).resolve().parent.parent for one in (
-            sys.executable, parts.COMMAND.parent / "python", parts.hermes("0.19.0") / "bin/python"))}
-        (self.folder / "shown").write_text("".join(f"{path}\n" for path in sorted(needed) if path.is_relative_to("/root")))
+        # A folder of root's own hides the programs from her; inside it is covered, with only what she needs
+        # in it.
+        needed = {
+            parts.CACHE,
+            parts.COMMAND.parent.parent,
+            *(
+                Path(one).resolve().parent.parent
+                for one in (
+                    sys.executable,
+                    parts.COMMAND.parent / "python",
+                    parts.hermes("0.19.0") / "bin/python",
+                )
+            ),
+        }
+        (self.folder / "shown").write_text(
+            "".join(f"{path}\n" for path in sorted(needed) if path.is_relative_to("/root"))
+        )
+
+    environment: Mapping[str, str] = {}  # what every command of a person on this machine gets
 
     # life and death
 
     def boot(self) -> None:
         self.cgroup.mkdir()
-        init = (["/lib/systemd/systemd", "--system", "--unit=multi-user.target", "--log-target=journal"]
-                if self.systemd else [sys.executable, str(HERE / "init.py")])
+        init = (
+            ["/lib/systemd/systemd", "--system", "--unit=multi-user.target", "--log-target=journal"]
+            if self.systemd
+            else [sys.executable, str(HERE / "init.py")]
+        )
         output = (self.folder / "boot.out").open("a")
         self.outer = subprocess.Popen(
-            [*DIES_WITH_US, "sh", "-c", 'echo $$ > "$0/cgroup.procs"; exec "$@"', str(self.cgroup),
-             "nsenter", "-t", str(self.world.pid), "-n",
-             "unshare", "-f", "-p", "-m", "-i", "-C", "--mount-proc", "--propagation", "private", "--kill-child",
-             "sh", str(HERE / "boot.sh"), str(self.folder), *init],
-            stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
-            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
+            [
+                *DIES_WITH_US,
+                "sh",
+                "-c",
+                'echo $$ > "$0/cgroup.procs"; exec "$@"',
+                str(self.cgroup),
+                "nsenter",
+                "-t",
+                str(self.world.pid),
+                "-n",
+                "unshare",
+                "-f",
+                "-p",
+                "-m",
+                "-i",
+                "-C",
+                "--mount-proc",
+                "--propagation",
+                "private",
+                "--kill-child",
+                "sh",
+                str(HERE / "boot.sh"),
+                str(self.folder),
+                *init,
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
+        )
         output.close()
         self.pid = until(lambda: _child(self.outer.pid), "the machine's PID 1", every=0.02)
         if self.systemd:
-            until(lambda: self.systemctl("is-active", "multi-user.target", check=False).stdout.strip() == "active",
-                  "systemd is up", explain=lambda: (self.folder / "boot.out").read_text())
+            until(
+                lambda: (
+                    self.systemctl("is-active", "multi-user.target", check=False).stdout.strip() == "active"
+                ),
+                "systemd is up",
+                explain=lambda: (self.folder / "boot.out").read_text(),
+            )
         else:
             until(lambda: b"init.py" in Path(f"/proc/{self.pid}/cmdline").read_bytes(), "the bare init is up")
 
     def kill(self, *frozen: subprocess.Popen) -> None:
-        """As if the power went: PID 1 goes and takes all its processes along; a frozen one's parent outside must not keep its remains."""
+        """As if the power went:
+
+        PID 1 goes and takes all its processes along; a frozen one's parent outside must not keep its remains.
+        """
         if self.pid and self.outer and self.outer.poll() is None:
             os.kill(self.pid, signal.SIGKILL)
         for process in frozen:
@@ -127,7 +184,9 @@ class Machine:
 
     # inside
 
-    def start(self, command: Sequence[str], env: Mapping[str, str] | None = None, as_root: bool = False, **more) -> subprocess.Popen:
+    def start(
+        self, command: Sequence[str], env: Mapping[str, str] | None = None, as_root: bool = False, **more
+    ) -> subprocess.Popen:
         """A command inside, not waited for; its process group is its own."""
         settings = {**CRON_ENVIRONMENT, "HOME": str(self.user_home), **(env or {})}
         who = []
@@ -135,11 +194,33 @@ class Machine:
             settings |= {"LOGNAME": "ann", "USER": "ann"}
             who = ["setpriv", f"--reuid={ANN}", f"--regid={ANN}", "--clear-groups"]
         return subprocess.Popen(
-            [*DIES_WITH_US, "nsenter", "-t", str(self.pid), "-p", "-m", "-i", "-n", "-C", "--wd=/", *who, *map(str, command)],
-            env=settings, start_new_session=True, **{"stdin": subprocess.DEVNULL, **more})
+            [
+                *DIES_WITH_US,
+                "nsenter",
+                "-t",
+                str(self.pid),
+                "-p",
+                "-m",
+                "-i",
+                "-n",
+                "-C",
+                "--wd=/",
+                *who,
+                *map(str, command),
+            ],
+            env=settings,
+            start_new_session=True,
+            **{"stdin": subprocess.DEVNULL, **more},
+        )
 
-    def run(self, command: Sequence[str], env: Mapping[str, str] | None = None, within: float = 150,
-            check: bool = False, as_root: bool = False) -> Done:
+    def run(
+        self,
+        command: Sequence[str],
+        env: Mapping[str, str] | None = None,
+        within: float = 150,
+        check: bool = False,
+        as_root: bool = False,
+    ) -> Done:
         process = self.start(command, env, as_root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
             out, err = process.communicate(timeout=within)
@@ -170,7 +251,9 @@ class Machine:
 
     def journal_text(self, unit: str) -> str:
         which = "--user-unit" if self.user else "-u"
-        return self.run(["journalctl", "--no-pager", "-o", "cat", which, unit], check=True, as_root=True).stdout
+        return self.run(
+            ["journalctl", "--no-pager", "-o", "cat", which, unit], check=True, as_root=True
+        ).stdout
 
     def inner_pids(self) -> dict[int, int]:
         """Process ids as seen inside → outside."""

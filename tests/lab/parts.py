@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 CACHE = Path(os.environ.get("HERMES_WATCHDOG_LAB") or "~/.cache/hermes-watchdog-lab").expanduser()
-VERSIONS = ("0.13.0", "0.19.0")
+INSTALLED = ("0.13.0", "0.19.0")  # the lab installs these itself
 HERMES_EXTRAS = ("aiohttp", "python-telegram-bot[webhooks]==22.6", "anthropic==0.87.0")
 PACKAGES = {
     "systemd": Path("/lib/systemd/systemd"),
@@ -22,14 +22,45 @@ PACKAGES = {
     "cron": Path("/usr/sbin/cron"),
     "curl": Path("/usr/bin/curl"),
     "dbus-user-session": Path("/usr/lib/systemd/user/dbus.socket"),
+    "prometheus": Path("/usr/bin/prometheus"),
+    "prometheus-alertmanager": Path("/usr/bin/prometheus-alertmanager"),
+    "prometheus-node-exporter": Path("/usr/bin/prometheus-node-exporter"),
+    "postgresql": Path("/usr/lib/postgresql"),
+    "ansible-core": Path("/usr/bin/ansible-playbook"),
+    "ansible-lint": Path("/usr/bin/ansible-lint"),
+    "openssh-server": Path("/usr/sbin/sshd"),
+    "faketime": Path("/usr/bin/faketime"),
+    "docker.io": Path("/usr/sbin/dockerd"),
+    "podman": Path("/usr/bin/podman"),
+    "runc": Path("/usr/sbin/runc"),
+    "s6": Path("/usr/bin/s6-svscan"),
+    "mmdebstrap": Path("/usr/bin/mmdebstrap"),
+    "chromium": Path("/usr/bin/chromium"),
+    "chromium-driver": Path("/usr/bin/chromedriver"),
+    "npm": Path("/usr/bin/npm"),
 }
-ONLY_SOME = ("dbus-user-session", "synapse")         # needed by one scenario each
+FLEET = (
+    "prometheus", "prometheus-alertmanager", "prometheus-node-exporter", "postgresql", "ansible-core", "ansible-lint",
+    "openssh-server", "faketime",
+)  # fmt: skip
+ENGINES = ("docker.io", "podman", "runc", "s6", "mmdebstrap")
+BROWSER = ("chromium", "chromium-driver", "npm", "axe-core")
+AXE = "axe-core@4.14.0"  # finds what keeps people from reading a page
+ONLY_SOME = ("dbus-user-session", "synapse", *FLEET, *ENGINES, *BROWSER)  # needed by one scenario each
 VENVS = {
-    **{f"hermes-{v}": (f"hermes-agent=={v}", *HERMES_EXTRAS) for v in VERSIONS},
+    **{f"hermes-{v}": (f"hermes-agent=={v}", *HERMES_EXTRAS) for v in INSTALLED},
     "synapse": ("matrix-synapse==1.163.2",),
 }
 USED = {
-    "hermes": ("gateway.run", "run_agent", "hermes_cli.main", "telegram.ext", "openai", "anthropic", "aiohttp"),
+    "hermes": (
+        "gateway.run",
+        "run_agent",
+        "hermes_cli.main",
+        "telegram.ext",
+        "openai",
+        "anthropic",
+        "aiohttp",
+    ),
     "synapse": ("synapse.app.homeserver",),
 }
 INSTALL_LIMIT = 600
@@ -46,10 +77,29 @@ def hermes(version: str) -> Path:
     return venv(f"hermes-{version}")
 
 
+def hermes_python(version: str) -> Path:
+    """The interpreter of a Hermes: an environment, or a checkout with an environment in it (from 0.20)."""
+    places = (hermes(version) / folder / "bin/python" for folder in ("", "venv", ".venv"))
+    return next((python for python in places if python.exists()), hermes(version) / "bin/python")
+
+
+def _others() -> tuple[str, ...]:
+    """Every other Hermes that somebody has put there as hermes-<version>."""
+    found = (folder.name.removeprefix("hermes-") for folder in sorted(CACHE.glob("hermes-[0-9]*")))
+    return tuple(name for name in found if name not in INSTALLED and hermes_python(name).exists())
+
+
+VERSIONS = (*INSTALLED, *_others())  # the scenarios run on each
+
+
 def certificates() -> list[Path]:
     """The lists of authorities that the programs of a machine trust."""
-    venvs = (*(venv(name) for name in VENVS), COMMAND.parent.parent)
-    found = [file for folder in venvs for file in sorted(folder.glob("lib/python3*/site-packages/certifi/cacert.pem"))]
+    pythons = (*(hermes_python(version) for version in VERSIONS), venv("synapse") / "bin/python", COMMAND)
+    found = [
+        file
+        for python in pythons
+        for file in sorted(python.parent.parent.glob("lib/python3*/site-packages/certifi/cacert.pem"))
+    ]
     return [*found, *(file for file in (Path("/etc/ssl/certs/ca-certificates.crt"),) if file.exists())]
 
 
@@ -65,9 +115,11 @@ def missing(*more: str) -> dict[str, str]:
             lacking[package] = f"{file} is not there; apt-get install {package}"
     if not lacking and (why := _no_namespaces()):
         lacking["namespaces"] = why
-    for name in (*(f"hermes-{version}" for version in VERSIONS), *more):
+    for name in (*(f"hermes-{version}" for version in INSTALLED), *more):
         if name in VENVS and not (venv(name) / ".ready").exists():
             lacking[name] = f"{venv(name)} is not there; run: python tests/lab/parts.py"
+    if "axe-core" in more and not (CACHE / "axe-core" / "axe.min.js").exists():
+        lacking["axe-core"] = f"{CACHE / 'axe-core'} is not there; run: python tests/lab/parts.py"
     if not COMMAND.exists():
         lacking["hermes-watchdog"] = f"{COMMAND} is not there; pip install the project into this environment"
     return lacking
@@ -76,9 +128,27 @@ def missing(*more: str) -> dict[str, str]:
 def _no_namespaces() -> str:
     """Why this machine, a container for example, lets nobody make machines in it; '' when it does."""
     try:
-        subprocess.run(["unshare", "-f", "-p", "-m", "-i", "-n", "-C", "--mount-proc", "--propagation", "private", "sh", "-c",
-                        "mount -t tmpfs tmpfs /run && mount -t cgroup2 cgroup2 /sys/fs/cgroup && ip link set lo up"],
-                       check=True, capture_output=True, text=True, timeout=20)
+        subprocess.run(
+            [
+                "unshare",
+                "-f",
+                "-p",
+                "-m",
+                "-i",
+                "-n",
+                "-C",
+                "--mount-proc",
+                "--propagation",
+                "private",
+                "sh",
+                "-c",
+                "mount -t tmpfs tmpfs /run && mount -t cgroup2 cgroup2 /sys/fs/cgroup && ip link set lo up",
+            ],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=20,
+        )
     except subprocess.CalledProcessError as error:
         return f"this machine makes no private namespaces: {(error.stderr.strip() or 'refused').splitlines()[-1]}"
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -97,8 +167,13 @@ def _one_at_a_time() -> Iterator[None]:
 def _run(*command: str) -> str:
     """The error's last line, or nothing when it went well."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_LIMIT,
-                              env={**os.environ, "DEBIAN_FRONTEND": "noninteractive", "PYTHONDONTWRITEBYTECODE": ""})
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=INSTALL_LIMIT,
+            env={**os.environ, "DEBIAN_FRONTEND": "noninteractive", "PYTHONDONTWRITEBYTECODE": ""},
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
     if done.returncode == 0:
@@ -113,7 +188,8 @@ def _install_packages() -> dict[str, str]:
     if os.geteuid() != 0 or not shutil.which("apt-get"):
         return dict.fromkeys(wanted, "needs root and apt-get")
     problem = _run("apt-get", "update", "-q") or _run(
-        "apt-get", "install", "-yq", "--no-install-recommends", *wanted)
+        "apt-get", "install", "-yq", "--no-install-recommends", *wanted
+    )
     return dict.fromkeys(wanted, problem) if problem else {}
 
 
@@ -125,10 +201,32 @@ def _install_venv(name: str) -> str:
     python = str(folder / "bin/python")
     # Not everything is compiled, only what is used: that is a tenth of it, and two cores have better to do.
     problem = _run(sys.executable, "-m", "venv", "--without-pip", str(folder)) or _run(
-        sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-compile", "--disable-pip-version-check", *VENVS[name])
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        python,
+        "install",
+        "-q",
+        "--no-compile",
+        "--disable-pip-version-check",
+        *VENVS[name],
+    )
     problem = problem or _run(python, "-c", f"import {', '.join(USED[name.partition('-')[0]])}")
     if not problem:
-        (folder / ".ready").touch()     # written last: a broken install is made anew
+        (folder / ".ready").touch()  # written last: a broken install is made anew
+    return problem
+
+
+def _install_axe() -> str:
+    if (CACHE / "axe-core" / "axe.min.js").exists():
+        return ""
+    with tempfile.TemporaryDirectory() as place:
+        problem = _run("npm", "pack", "--silent", "--pack-destination", place, AXE)
+        for archive in Path(place).glob("*.tgz"):
+            shutil.unpack_archive(archive, place)
+            (CACHE / "axe-core").mkdir(parents=True, exist_ok=True)
+            shutil.copy(Path(place, "package", "axe.min.js"), CACHE / "axe-core")
     return problem
 
 
@@ -141,6 +239,8 @@ def install() -> dict[str, str]:
         for name in VENVS:
             if problem := _install_venv(name):
                 problems[name] = problem
+        if problem := _install_axe():
+            problems["axe-core"] = problem
     return {**missing(*ONLY_SOME), **problems}
 
 
@@ -148,14 +248,15 @@ def install_watchdog() -> Path:
     """This checkout as its users get it: a wheel, in an environment of its own; the command."""
     folder = CACHE / "watchdog"
     with _one_at_a_time(), tempfile.TemporaryDirectory() as place:
-        for name in SOURCES:        # a copy: what an earlier build left in the checkout must not get into the wheel
+        for name in SOURCES:  # a copy: what an earlier build left in the checkout must not get into the wheel
             source = CHECKOUT / name
             (shutil.copytree if source.is_dir() else shutil.copy)(source, Path(place, name))
         pip = [str(folder / "bin/python"), "-m", "pip", "--disable-pip-version-check", "-q"]
         problem = "" if (folder / "bin/python").exists() else _run(sys.executable, "-m", "venv", str(folder))
         problem = problem or _run(*pip, "wheel", "--no-deps", "-w", f"{place}/dist", place)
         wheels = [str(wheel) for wheel in Path(place, "dist").glob("*.whl")]
-        problem = problem or _run(*pip, "install", "-c", f"{place}/constraints.txt", *wheels)
+        with_fleet = [f"{wheel}[fleet,web]" for wheel in wheels]
+        problem = problem or _run(*pip, "install", "-c", f"{place}/constraints.txt", *with_fleet)
         problem = problem or _run(*pip, "install", "--force-reinstall", "--no-deps", *wheels)
     if problem:
         raise SystemExit(f"the watchdog could not be installed for the lab: {problem}")

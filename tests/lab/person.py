@@ -12,12 +12,16 @@ from .waiting import until
 LIMITS = "limits: {grace: 6s, wait_for_turns: 3s}\n"
 HOOK = "notify: {host: lab, per_hour: 60, targets: [{name: hook, url: 'json://127.0.0.1:8080/hook'}]}\n"
 SETTINGS = LIMITS + HOOK
-NTFY = LIMITS + HOOK + """
+NTFY = (
+    LIMITS
+    + HOOK
+    + """
 replies:
   wait: 60s
   channels:
     - ntfy: {server: 'http://127.0.0.1:8085', approvers: [{name: anna, topic: secret-topic-of-anna}]}
 """
+)
 _CODE = re.compile(r"\bapprove ([A-Z2-9]{8})\b")
 
 
@@ -40,8 +44,13 @@ def asked(lab: SimpleNamespace, rule: str, within: float = 120) -> SimpleNamespa
         return None
 
     # two checks confirm a gateway that is down; a gateway that was just started gets its grace first
-    return until(check, f"a question about {rule}", within=90, every=1, explain=lambda: "\n--\n".join(
-        (lab.watchdog("check", "--dry-run").text, *messages(lab))))
+    return until(
+        check,
+        f"a question about {rule}",
+        within=90,
+        every=1,
+        explain=lambda: "\n--\n".join((lab.watchdog("check", "--dry-run").text, *messages(lab))),
+    )
 
 
 def approves(lab: SimpleNamespace, question: SimpleNamespace, within: float = 240) -> str:
@@ -55,7 +64,7 @@ def hears_the_end(lab: SimpleNamespace, *words: str) -> str:
     """The outcome arrives, at once or with the next check."""
     for look in (1, 2):
         for text in reversed(messages(lab)):
-            if "approved by" in text and all(word in text for word in words):
+            if "pproved by" in text and all(word in text for word in words):
                 return text
         if look == 1:
             lab.watchdog("check")
@@ -78,8 +87,11 @@ def open_rules(report: dict) -> list[str]:
     return sorted(one["rule"] for one in report["incidents"] if one["status"] in ("open", "suspected"))
 
 
-def presses(lab: SimpleNamespace, label: str, topic: str = "secret-topic-of-anna", within: float = 120) -> None:
+def presses(
+    lab: SimpleNamespace, label: str, topic: str = "secret-topic-of-anna", within: float = 120
+) -> None:
     """A tap on a button of the newest ntfy message: the phone sends the request that the button holds."""
+
     def button() -> dict | None:
         for message in reversed(lab.world.get("ntfy", "messages")):
             if message["topic"] == topic:
@@ -87,5 +99,6 @@ def presses(lab: SimpleNamespace, label: str, topic: str = "secret-topic-of-anna
                     if label.lower() in action["label"].lower():
                         return action
         return None
+
     action = until(button, f"a question with a button {label!r} on ntfy", within=within)
     lab.world.do("ntfy", "put", topic=action["url"].rsplit("/", 1)[1], message=action["body"])

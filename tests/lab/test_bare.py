@@ -1,4 +1,6 @@
-"""A gateway without systemd: started by hand, found down, started again by the watchdog, which lives on without it."""
+"""A gateway without systemd: started by hand, found down, started again by the watchdog, which lives on
+without it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Real cron, a real systemd timer and the long-running mode as a real service fire real checks; each taken away exactly.
+"""Real cron, a real systemd timer and the long-running mode as a real service fire real checks; each taken
+away exactly.
 
 Independent of the other scenarios: needs no Hermes, only a home whose state.db is broken.
 """
@@ -65,7 +66,11 @@ class Box:
 
     def _child(self) -> int:
         try:
-            return int((Path(f"/proc/{self.outer.pid}/task/{self.outer.pid}/children").read_text().split() or ["0"])[0])
+            return int(
+                (Path(f"/proc/{self.outer.pid}/task/{self.outer.pid}/children").read_text().split() or ["0"])[
+                    0
+                ]
+            )
         except OSError:
             return 0
 
@@ -105,7 +110,11 @@ class Box:
 
 @pytest.fixture
 def box(tmp_path: Path) -> Iterator[Callable[[str], Box]]:
-    lacking = [name for name in ("unshare", "nsenter", "cron", "crontab", "systemctl") if not shutil.which(name, path=POOR["PATH"])]
+    lacking = [
+        name
+        for name in ("unshare", "nsenter", "cron", "crontab", "systemctl")
+        if not shutil.which(name, path=POOR["PATH"])
+    ]
     if os.geteuid() != 0 or lacking:
         pytest.skip(f"a private cron and systemd: {f'lacks {lacking}' if lacking else 'needs root'}")
     made: list[Box] = []
@@ -120,7 +129,9 @@ def box(tmp_path: Path) -> Iterator[Callable[[str], Box]]:
 
 
 @pytest.mark.thorough
-def test_real_cron_fires_one_check_a_minute_and_the_entry_is_taken_away_exactly(box: Callable[[str], Box]) -> None:
+def test_real_cron_fires_one_check_a_minute_and_the_entry_is_taken_away_exactly(
+    box: Callable[[str], Box],
+) -> None:
     one = box(CRON)
     until((one.top / "up").exists, "the spool is there", explain=one.story)
     one.run("crontab", "-", text=MINE)
@@ -149,9 +160,15 @@ def systemd(box: Callable[[str], Box], tmp_path: Path) -> Box:
     for name in ("systemd-journald.service", "systemd-journald.socket", "systemd-journald-dev-log.socket"):
         shutil.copy(f"/lib/systemd/system/{name}", units / name)
     for name in TARGETS:
-        (units / f"{name}.target").write_text("[Unit]\nDefaultDependencies=no\nWants=systemd-journald.service\n")
+        (units / f"{name}.target").write_text(
+            "[Unit]\nDefaultDependencies=no\nWants=systemd-journald.service\n"
+        )
     one = box(SYSTEMD)
-    until(lambda: one.run("systemctl", "is-active", "multi-user.target").stdout.strip() == "active", "systemd is up", explain=one.story)
+    until(
+        lambda: one.run("systemctl", "is-active", "multi-user.target").stdout.strip() == "active",
+        "systemd is up",
+        explain=one.story,
+    )
     return one
 
 
@@ -205,13 +222,15 @@ def test_the_service_is_ready_checks_at_once_survives_a_freeze_and_stops_cleanly
 
 
 def test_a_stop_in_the_middle_of_a_real_repair_lets_it_finish(tmp_path: Path) -> None:
-    from watchdog import demo_home
-    from watchdog.demo import surroundings
+    from watchdog.demo import home as demo_home
+    from watchdog.demo.story import surroundings
 
     with surroundings(tmp_path):
         home = demo_home.build(tmp_path, datetime.now(UTC))
         config = demo_home.settings(tmp_path, 9)
-        (config / "settings.yaml").write_text("backups: false\napproval: {auto: [heal-database, add-missing-columns]}\n")
+        (config / "settings.yaml").write_text(
+            "backups: false\napproval: {auto: [heal-database, add-missing-columns]}\n"
+        )
         subprocess.run(demo_home.command(tmp_path), timeout=90)
         words = [sys.executable, "-P", "-m", "watchdog", "run"]
         with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:

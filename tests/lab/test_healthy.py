@@ -35,22 +35,27 @@ def live_through(it, starts: int = 1) -> None:
     gateway.answers("hello")
     for command in ("/help", "/status", "/new"):
         gateway.tell(command)
-    it.world.do("llm", "behave", match="long tool", do="tools", steps=2, command="sleep 4", say="Done with the tools")
+    it.world.do(
+        "llm", "behave", match="long tool", do="tools", steps=2, command="sleep 4", say="Done with the tools"
+    )
     it.world.do("llm", "behave", match="never mind", do="hang", times=1)
     gateway.tell("use a long tool", chat=43)
     gateway.tell("never mind this", chat=44)
     until(lambda: it.world.get("llm", "hanging"), "chat 44 waits for the model", explain=gateway.explain)
     gateway.tell("/stop", chat=44)
     gateway.wait_for("STOP for session", times=starts)
-    it.world.do("llm", "release")       # else 0.13.0 could not end: its worker thread waits for this answer for ever
-    gateway.answers("response ready: platform=telegram chat=43 time=1s", chat=45)       # a person may type anything
+    # else 0.13.0 could not end: its worker thread waits for this answer for ever
+    it.world.do("llm", "release")
+    # a person may type anything
+    gateway.answers("response ready: platform=telegram chat=43 time=1s", chat=45)
     gateway.answers("API call failed (attempt 1/3) [SSL: BAD] output new_sensitive (1027)", chat=46)
     it.world.do("llm", "behave", match="one hiccup", do="overloaded", times=1)
     gateway.tell("one hiccup", chat=47)
     gateway.wait_for("response ready: platform=telegram chat=47", times=starts)
     gateway.answers("hello group", chat=-100, user=7, title="Team")
     gateway.answers("hello group too", chat=-100, user=8, title="Team")
-    gateway.wait_for("gateway.run: response ready: platform=telegram chat=43", times=starts)     # not the one that a person typed
+    # not the one that a person typed
+    gateway.wait_for("gateway.run: response ready: platform=telegram chat=43", times=starts)
     fill(gateway)
     person.is_quiet(it, checks=1)
     gateway.answers("still there?")
@@ -62,7 +67,7 @@ def fill(gateway: Gateway) -> None:
     older = gateway.home / "logs/agent.log"
     line = "2026-01-01 00:00:00,000 DEBUG lab: " + "x" * 4000 + "\n"
     with older.open("a") as log:
-        log.write(line * 280)           # what a chatty plugin would write; the next line of Hermes rotates the file
+        log.write(line * 280)  # what a chatty plugin would write; the next line of Hermes rotates the file
     gateway.answers("turn the page")
     assert older.with_name("agent.log.1").exists()
 
@@ -107,7 +112,9 @@ def test_checks_while_the_gateway_writes_lose_no_message_and_touch_no_file_of_it
     db = sqlite3.connect(it.gateway.home / "state.db")
     asked = {text for (text,) in db.execute("SELECT content FROM messages WHERE role = 'user'")}
     db.close()
-    assert {f"Question number {number}" for number in range(8)} <= {text.splitlines()[-1] for text in asked if text}
+    assert {f"Question number {number}" for number in range(8)} <= {
+        text.splitlines()[-1] for text in asked if text
+    }
 
     # At rest nothing in the home may change by being looked at, not even a time or an extra file.
     before = snapshot(it.gateway)
@@ -117,8 +124,13 @@ def test_checks_while_the_gateway_writes_lose_no_message_and_touch_no_file_of_it
 
 
 def snapshot(gateway: Gateway) -> dict[str, tuple]:
-    return {str(file.relative_to(gateway.home)): (
-        file.stat().st_ino, file.stat().st_mtime_ns, file.stat().st_size, hashlib.sha256(file.read_bytes()).hexdigest())
-        for file in sorted(gateway.home.rglob("*")) if file.is_file()}
-
-
+    return {
+        str(file.relative_to(gateway.home)): (
+            file.stat().st_ino,
+            file.stat().st_mtime_ns,
+            file.stat().st_size,
+            hashlib.sha256(file.read_bytes()).hexdigest(),
+        )
+        for file in sorted(gateway.home.rglob("*"))
+        if file.is_file()
+    }

@@ -1,4 +1,6 @@
-"""The operators' story: a broken state.db and an old kanban.db under a crash loop are one case, repaired in order, once."""
+"""The operators' story: a broken state.db and an old kanban.db under a crash loop are one case, repaired in
+order, once.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from .conftest import both
 from .gateway import UNIT
 from .waiting import until
 
-TLS_RECORD = bytes.fromhex("170303001a") + bytes(range(0x80, 0x9A))     # 31 bytes, found at offset 5 in the field
+# 31 bytes, found at offset 5 in the field
+TLS_RECORD = bytes.fromhex("170303001a") + bytes(range(0x80, 0x9A))
 KANBAN = "agent: {restart_drain_timeout: 5}\nkanban: {dispatch_interval_seconds: 2}\n"
 
 # No released Hermes complains of session_id: builds between 0.14 and 0.15 made the index before the column.
@@ -65,8 +68,11 @@ def old_board(it: SimpleNamespace, version: str) -> str:
     """A kanban.db as an older Hermes left it; the column that is missed."""
     hermes = parts.hermes("0.13.0") / "bin/python"
     for title in ("Water the plants", "Paint the door", "Call home"):
-        it.machine.run([hermes, "-m", "hermes_cli.main", "kanban", "create", title, "--body", f"About: {title}"],
-                       it.gateway.environment, check=True)
+        it.machine.run(
+            [hermes, "-m", "hermes_cli.main", "kanban", "create", title, "--body", f"About: {title}"],
+            it.gateway.environment,
+            check=True,
+        )
     if version == "0.13.0":
         db = sqlite3.connect(it.gateway.home / "kanban.db")
         db.execute("DROP INDEX idx_tasks_tenant")
@@ -83,11 +89,15 @@ def test_a_broken_database_and_an_old_board_under_a_crash_loop_are_one_case(lab,
     it = lab(version, settings=person.SETTINGS, hurry=("crash-loop",), config=KANBAN)
     state, board = it.gateway.home / "state.db", it.gateway.home / "kanban.db"
     # This unit looks at its database before it starts, so a broken one is a start that fails.
-    look = (f"{it.gateway.python} -c \"import sqlite3; sqlite3.connect('file:{state}?mode=ro', uri=True)"
-            ".execute('select count(*) from messages')\"")
-    it.gateway.install(extra=f"[Service]\nEnvironment=PYTHONPATH={it.machine.folder}/order\n"
-                             f"ExecStartPre=/bin/sh -c '[ ! -e {state} ] || exec \"$0\" \"$@\"' {look}\n")
-    column = old_board(it, version)         # after the installer, which would bring it up to date
+    look = (
+        f"{it.gateway.python} -c \"import sqlite3; sqlite3.connect('file:{state}?mode=ro', uri=True)"
+        ".execute('select count(*) from messages')\""
+    )
+    it.gateway.install(
+        extra=f"[Service]\nEnvironment=PYTHONPATH={it.machine.folder}/order\n"
+        f'ExecStartPre=/bin/sh -c \'[ ! -e {state} ] || exec "$0" "$@"\' {look}\n'
+    )
+    column = old_board(it, version)  # after the installer, which would bring it up to date
     it.gateway.start()
     for number in range(5):
         it.gateway.answers(f"Question {number}: what is it?", chat=42 + number % 2)
@@ -120,6 +130,12 @@ def test_a_broken_database_and_an_old_board_under_a_crash_loop_are_one_case(lab,
             assert kept <= now[table], f"rows of {table} were lost: {kept - now[table]}\n{told}"
     it.gateway.answers("are you back?")
     person.hears_the_end(it)
-    until(lambda: it.gateway.count("gateway.log", "tick failed") == (
-        it.gateway.log().rpartition("Starting Hermes Gateway")[0].count("tick failed")), "no tick fails any more")
-    person.is_quiet(it, shipped=False)          # as shipped, a loop has ended when a start has lived for three minutes
+    until(
+        lambda: (
+            it.gateway.count("gateway.log", "tick failed")
+            == (it.gateway.log().rpartition("Starting Hermes Gateway")[0].count("tick failed"))
+        ),
+        "no tick fails any more",
+    )
+    # as shipped, a loop has ended when a start has lived for three minutes
+    person.is_quiet(it, shipped=False)

@@ -7,9 +7,15 @@ import pytest
 from . import person
 
 
-@pytest.mark.parametrize(("version", "dialect"), [
-    ("0.13.0", "openai"), ("0.19.0", "openai"), pytest.param("0.13.0", "anthropic", marks=pytest.mark.thorough),
-    pytest.param("0.19.0", "anthropic", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(
+    ("version", "dialect"),
+    [
+        ("0.13.0", "openai"),
+        ("0.19.0", "openai"),
+        pytest.param("0.13.0", "anthropic", marks=pytest.mark.thorough),
+        pytest.param("0.19.0", "anthropic", marks=pytest.mark.thorough),
+    ],
+)
 def test_refused_content_and_broken_tls_are_told_and_no_restart_is_proposed(lab, version, dialect):
     it = lab(version, settings=person.SETTINGS, dialect=dialect)
     it.gateway.start()
@@ -31,11 +37,10 @@ def test_refused_content_and_broken_tls_are_told_and_no_restart_is_proposed(lab,
     assert done.returncode == 1
     assert it.watchdog.json("check", "--dry-run")["plans"] == []
     told = "\n".join(person.messages(it))
-    assert "1027" in told and "TLS" in told
+    assert "1027" in told and "encrypted connection" in told
     assert "approve" not in told
     sent = len(person.messages(it))
     it.watchdog("check")
     assert len(person.messages(it)) == sent, "told once"
     it.world.do("llm", "calm")
     it.gateway.answers("and now?")
-

@@ -9,8 +9,13 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def until(condition: Callable[[], T], what: str, within: float = 90.0, every: float = 0.1,
-          explain: Callable[[], str] = lambda: "") -> T:
+def until(
+    condition: Callable[[], T],
+    what: str,
+    within: float = 90.0,
+    every: float = 0.1,
+    explain: Callable[[], str] = lambda: "",
+) -> T:
     """The condition's first true value; what was awaited and the last sight of things when it never came."""
     deadline = time.monotonic() + within
     while True:

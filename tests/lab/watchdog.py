@@ -15,16 +15,25 @@ from .parts import COMMAND
 from .waiting import until
 
 HERE = Path(__file__).parent
-FASTER = 45             # a limit of 15 minutes becomes 20 seconds
+FASTER = 45  # a limit of 15 minutes becomes 20 seconds
 _LIMIT = re.compile(r"\b(longer_than|settles_after): (\d+)([smh])\b")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
 def shipped_rules() -> Path:
     """Where the installed command has them."""
-    told = subprocess.run([COMMAND.parent / "python", "-c",
-                           "from watchdog.rulebook import shipped_folder as f; print(f())"],
-                          capture_output=True, text=True, check=True, cwd="/", timeout=30)
+    told = subprocess.run(
+        [
+            COMMAND.parent / "python",
+            "-c",
+            "from watchdog.config.rules import shipped_folder as f; print(f())",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd="/",
+        timeout=30,
+    )
     return Path(told.stdout.strip())
 
 
@@ -47,16 +56,25 @@ class Watchdog:
             (self.config / "settings.yaml").write_text(settings)
             (self.config / "settings.yaml").chmod(0o600)
         if self.machine.user:
-            for place in (self.machine.user_home / ".config", *(self.machine.user_home / ".config").rglob("*")):
+            for place in (
+                self.machine.user_home / ".config",
+                *(self.machine.user_home / ".config").rglob("*"),
+            ):
                 os.chown(place, ANN, ANN)
 
     def __call__(self, *words: str, within: float = 240, env: dict[str, str] | None = None) -> Done:
-        return self.machine.run([COMMAND, *words], env, within=within)
+        return self.machine.run([COMMAND, *words], {**self.machine.environment, **(env or {})}, within=within)
 
     def start(self, *words: str, stop_at: str = "", stopped: Path | None = None) -> subprocess.Popen:
         """Not waited for; with `stop_at` it freezes there and makes the file `stopped`."""
-        env = {"PYTHONPATH": str(HERE / "breakpoint"), "LAB_STOP_AT": stop_at, "LAB_STOPPED": str(stopped)} if stop_at else {}
-        return self.machine.start([COMMAND, *words], env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        env = (
+            {"PYTHONPATH": str(HERE / "breakpoint"), "LAB_STOP_AT": stop_at, "LAB_STOPPED": str(stopped)}
+            if stop_at
+            else {}
+        )
+        return self.machine.start(
+            [COMMAND, *words], env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
 
     def json(self, *words: str, within: float = 240) -> dict:
         done = self(*words, "--json", within=within)
@@ -73,8 +91,18 @@ class Watchdog:
 
     def until_found(self, rule: str, within: float = 120) -> dict:
         """Looks without acting, as often as needed, until the rule fires."""
+
         def look() -> dict | None:
             report = self.json("check", "--dry-run")
-            return next((one for one in report["incidents"] if one["rule"] == rule and one["status"] != "resolved"), None)
-        return until(look, f"the watchdog finds {rule}", within=within, every=2,
-                     explain=lambda: self("check", "--dry-run").text)
+            return next(
+                (one for one in report["incidents"] if one["rule"] == rule and one["status"] != "resolved"),
+                None,
+            )
+
+        return until(
+            look,
+            f"the watchdog finds {rule}",
+            within=within,
+            every=2,
+            explain=lambda: self("check", "--dry-run").text,
+        )

@@ -1,4 +1,7 @@
-"""The world outside the machine: a network namespace with the fakes in it. It survives a reboot of the machine."""
+"""The world outside the machine: a network namespace with the fakes in it.
+
+It survives a reboot of the machine.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from . import parts
 from .waiting import until
 
 HERE = Path(__file__).parent
-DIES_WITH_US = ("setpriv", "--pdeathsig", "KILL")       # a run that is cut off leaves no process behind
+DIES_WITH_US = ("setpriv", "--pdeathsig", "KILL")  # a run that is cut off leaves no process behind
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -38,12 +41,29 @@ class World:
         self.folder = Path(tempfile.mkdtemp(prefix="", dir=runs))
         self.output = (self.folder / "fakes.out").open("w")
         self.process = subprocess.Popen(
-            [*DIES_WITH_US, "unshare", "-n", "sh", "-c", 'ip link set lo up && exec "$@"', "sh",
-             str(parts.hermes("0.19.0") / "bin/python"), str(HERE / "fakes"), str(self.folder)],
-            stdin=subprocess.DEVNULL, stdout=self.output, stderr=subprocess.STDOUT, start_new_session=True)
+            [
+                *DIES_WITH_US,
+                "unshare",
+                "-n",
+                "sh",
+                "-c",
+                'ip link set lo up && exec "$@"',
+                "sh",
+                str(parts.hermes("0.19.0") / "bin/python"),
+                str(HERE / "fakes"),
+                str(self.folder),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=self.output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         self.others: list[subprocess.Popen] = []
-        until((self.folder / "control.sock").exists, "the fakes listen",
-              explain=lambda: (self.folder / "fakes.out").read_text())
+        until(
+            (self.folder / "control.sock").exists,
+            "the fakes listen",
+            explain=lambda: (self.folder / "fakes.out").read_text(),
+        )
 
     @property
     def pid(self) -> int:
@@ -72,8 +92,14 @@ class World:
 
     def start(self, *command: str, env: dict[str, str] | None = None) -> subprocess.Popen:
         """A server of the outside world, in the same network."""
-        process = subprocess.Popen([*DIES_WITH_US, "nsenter", "-t", str(self.pid), "-n", *command], env=env, stdin=subprocess.DEVNULL,
-                                   stdout=self.output, stderr=subprocess.STDOUT, start_new_session=True)
+        process = subprocess.Popen(
+            [*DIES_WITH_US, "nsenter", "-t", str(self.pid), "-n", *command],
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=self.output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         self.others.append(process)
         return process
 

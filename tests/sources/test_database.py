@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from watchdog.backups import folder, is_due, take_due
-from watchdog.sources.database import observe
+from watchdog.sources.databases import observe
+from watchdog.sqlite.daily_backup import folder, is_due, take_due_backups
 
 NOW = datetime(2026, 5, 19, 10, 41, tzinfo=UTC)
 
@@ -20,7 +20,9 @@ def home(tmp_path: Path) -> Path:
     (made / "kanban" / "boards" / "side").mkdir(parents=True)
     for path, rows in ((made / "kanban.db", 500), (made / "kanban" / "boards" / "side" / "kanban.db", 3)):
         db = sqlite3.connect(path)
-        db.executescript("CREATE TABLE tasks (id TEXT PRIMARY KEY, title TEXT); CREATE TABLE task_events (id INTEGER PRIMARY KEY);")
+        db.executescript(
+            "CREATE TABLE tasks (id TEXT PRIMARY KEY, title TEXT); CREATE TABLE task_events (id INTEGER PRIMARY KEY);"
+        )
         db.executemany("INSERT INTO tasks VALUES (?, ?)", [(str(n), "x" * 200) for n in range(rows)])
         db.commit()
         db.close()
@@ -33,14 +35,17 @@ def grades(home: Path, state: Path) -> dict[str, str]:
 
 def test_backups_of_boards_are_kept_apart(home, tmp_path):
     state = tmp_path / "state"
-    assert take_due(home, state, 3, NOW) == []
-    main, side = folder(state, home / "kanban.db"), folder(state, home / "kanban" / "boards" / "side" / "kanban.db")
+    assert take_due_backups(home, state, 3, NOW) == []
+    main, side = (
+        folder(state, home / "kanban.db"),
+        folder(state, home / "kanban" / "boards" / "side" / "kanban.db"),
+    )
     assert main != side and list(main.glob("*.db")) and list(side.glob("*.db"))
 
 
 def test_backups_are_taken_at_most_once_a_day(home, tmp_path):
     state = tmp_path / "state"
-    take_due(home, state, 3, NOW)
+    take_due_backups(home, state, 3, NOW)
     assert not is_due(state, NOW.replace(hour=23))
     assert is_due(state, NOW.replace(day=20, hour=11))
 
@@ -48,7 +53,7 @@ def test_backups_are_taken_at_most_once_a_day(home, tmp_path):
 def test_a_database_that_was_full_and_is_empty_or_gone_is_broken(home, tmp_path):
     state = tmp_path / "state"
     assert grades(home, state)["kanban.db"] in ("well", "drifted")
-    take_due(home, state, 3, NOW)
+    take_due_backups(home, state, 3, NOW)
     (home / "kanban.db").write_bytes(b"")
     assert grades(home, state)["kanban.db"] == "broken"
     (home / "kanban.db").unlink()

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from homes import chat_text
 
 from watchdog.sources import journal
 
@@ -15,11 +16,14 @@ LATER = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 def entry(message, at=1779184800000000, **more) -> bytes:
-    return json.dumps({"__REALTIME_TIMESTAMP": str(at), "MESSAGE": message, "_PID": "1", **more}).encode() + b"\n"
+    return (
+        json.dumps({"__REALTIME_TIMESTAMP": str(at), "MESSAGE": message, "_PID": "1", **more}).encode()
+        + b"\n"
+    )
 
 
 def parsed(*lines: bytes):
-    return list(journal.parse(lines, "journal", None, LATER))
+    return list(journal.parse(lines, "journal", chat_text(), until=LATER))
 
 
 def test_a_line_of_the_gateway_keeps_its_own_level_and_logger():
@@ -32,14 +36,29 @@ def test_a_message_that_is_not_utf8_comes_as_bytes():
     assert event.text == "hi�"
 
 
-@pytest.mark.parametrize("line", [b"", b"not json\n", b"[]\n", b"{}\n", b'{"__REALTIME_TIMESTAMP": "x"}\n', b'{"__REALTIME_TIMESTAMP": "9e99", "MESSAGE": 1}\n', b"[" * 5000])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"not json\n",
+        b"[]\n",
+        b"{}\n",
+        b'{"__REALTIME_TIMESTAMP": "x"}\n',
+        b'{"__REALTIME_TIMESTAMP": "9e99", "MESSAGE": 1}\n',
+        b"[" * 5000,
+    ],
+)
 def test_what_is_no_entry_is_passed_over(line):
     assert parsed(line, entry("fine"))[-1].text == "fine"
 
 
 @pytest.mark.parametrize(
     ("fields", "writer"),
-    [({}, "systemd"), ({"_PID": "812", "_COMM": "systemd", "_EXE": "/tmp/evil"}, "process systemd"), ({"_PID": "900", "_EXE": "/usr/lib/systemd/systemd"}, "systemd")],
+    [
+        ({}, "systemd"),
+        ({"_PID": "812", "_COMM": "systemd", "_EXE": "/tmp/evil"}, "process systemd"),
+        ({"_PID": "900", "_EXE": "/usr/lib/systemd/systemd"}, "systemd"),
+    ],
 )
 def test_only_journalds_own_fields_tell_who_wrote(fields, writer):
     assert parsed(entry("x", **fields))[0].logger == writer
@@ -60,30 +79,76 @@ def journalctl(tmp_path: Path, monkeypatch):
 
 def test_a_journal_that_may_not_be_read_is_blind_with_the_reason(journalctl):
     journalctl("echo 'No journal files were opened due to insufficient permissions.' >&2; exit 1")
-    with pytest.raises(journal.JournalBlind, match=r"insufficient permissions\.; run as a member of systemd-journal"):
-        journal.from_journalctl(["a.service"], False, datetime(2026, 1, 1, tzinfo=UTC), LATER)
+    with pytest.raises(
+        journal.JournalBlind, match=r"insufficient permissions\.; run as a member of systemd-journal"
+    ):
+        journal.from_journalctl(["a.service"], False, datetime(2026, 1, 1, tzinfo=UTC), LATER, chat_text())
 
 
 def test_an_endless_journal_is_cut_off(journalctl, monkeypatch):
     monkeypatch.setattr(journal, "MOST", 100_000)
-    journalctl("exec yes '{\"__REALTIME_TIMESTAMP\":\"1779184800000000\",\"_PID\":\"1\",\"MESSAGE\":\"x\"}'")
-    events = journal.from_journalctl(["a.service"], False, datetime(2026, 1, 1, tzinfo=UTC), LATER)
+    journalctl('exec yes \'{"__REALTIME_TIMESTAMP":"1779184800000000","_PID":"1","MESSAGE":"x"}\'')
+    events = journal.from_journalctl(
+        ["a.service"], False, datetime(2026, 1, 1, tzinfo=UTC), LATER, chat_text()
+    )
     assert 100 < len(events) < 5000
 
 
 @pytest.mark.parametrize(
     ("lines", "word"),
     [
-        ([entry("Stopped Hermes.", JOB_TYPE="stop"), entry("x: Scheduled restart job, restart counter is at 3.")], "stopped"),
-        ([entry("Stopped Hermes.", JOB_TYPE="restart"), entry("x: Scheduled restart job, restart counter is at 3.")], "restarting"),
-        ([entry("Started Hermes.", JOB_TYPE="start"), entry("x: Scheduled restart job, restart counter is at 3.")], ""),
-        ([entry("Started Hermes.", JOB_TYPE="start", _BOOT_ID=journal._boot()), entry("x: Scheduled restart job, 3.")], "started"),
-        ([entry("x: Main process exited, code=exited, status=1"), entry("Started Hermes.", _BOOT_ID=journal._boot())], "died"),
+        (
+            [
+                entry("Stopped Hermes.", JOB_TYPE="stop"),
+                entry("x: Scheduled restart job, restart counter is at 3."),
+            ],
+            "stopped",
+        ),
+        (
+            [
+                entry("Stopped Hermes.", JOB_TYPE="restart"),
+                entry("x: Scheduled restart job, restart counter is at 3."),
+            ],
+            "restarting",
+        ),
+        (
+            [
+                entry("Started Hermes.", JOB_TYPE="start"),
+                entry("x: Scheduled restart job, restart counter is at 3."),
+            ],
+            "",
+        ),
+        (
+            [
+                entry("Started Hermes.", JOB_TYPE="start", _BOOT_ID=journal._boot()),
+                entry("x: Scheduled restart job, 3."),
+            ],
+            "started",
+        ),
+        (
+            [
+                entry("x: Main process exited, code=exited, status=1"),
+                entry("Started Hermes.", _BOOT_ID=journal._boot()),
+            ],
+            "died",
+        ),
         ([entry("x: Failed with result 'exit-code'."), entry("Started Hermes.", at=1760000000000000)], ""),
         ([entry("x: Succeeded."), entry("Started Hermes.", _BOOT_ID=journal._boot())], "died"),
-        ([entry("Failed to start Hermes.", JOB_TYPE="start"), entry("Stopped Hermes.", JOB_TYPE="stop")], "died"),
-        ([entry("Stopped Hermes.", JOB_TYPE="stop"), entry("Failed to start Hermes.", JOB_TYPE="start")], "stopped"),
-        ([entry("Stopped Hermes.", JOB_TYPE="stop", _PID="812", _EXE="/bin/x"), entry("Started Hermes.", JOB_TYPE="start")], ""),
+        (
+            [entry("Failed to start Hermes.", JOB_TYPE="start"), entry("Stopped Hermes.", JOB_TYPE="stop")],
+            "died",
+        ),
+        (
+            [entry("Stopped Hermes.", JOB_TYPE="stop"), entry("Failed to start Hermes.", JOB_TYPE="start")],
+            "stopped",
+        ),
+        (
+            [
+                entry("Stopped Hermes.", JOB_TYPE="stop", _PID="812", _EXE="/bin/x"),
+                entry("Started Hermes.", JOB_TYPE="start"),
+            ],
+            "",
+        ),
     ],
 )
 def test_the_last_word_of_systemd_tells_a_stop_from_a_crash(journalctl, tmp_path, lines, word):
@@ -108,10 +173,29 @@ GATEWAY = "[Service]\nExecStart=/v/bin/python -m hermes_cli.main gateway run --r
         ({"hermes-gateway": "[Service]\nExecStart=/opt/agent.sh\n"}, ["hermes-gateway"]),
         ({"my-agent": "[Service]\nExecStart=/opt/hermes/agent.sh\n"}, []),
         # What only shares the home with the gateway tells nothing of the gateway.
-        ({"a-page": "[Service]\nExecStart=/v/bin/hermes dashboard\nEnvironment=HERMES_HOME={home}\n", "my-agent": GATEWAY}, ["my-agent"]),
-        ({"hermes-page": "[Service]\nExecStart=/v/bin/hermes dashboard\nEnvironment=HERMES_HOME={home}\n"}, []),
-        ({"hermes-copy": "[Service]\nType=oneshot\nExecStart=/usr/bin/tar c {home}\nEnvironment=HERMES_HOME={home}\n"}, []),
-        ({"mine": "[Service]\nExecStart=/v/bin/python -P -m watchdog run --home {home}\nEnvironment=HERMES_HOME={home}\n"}, []),
+        (
+            {
+                "a-page": "[Service]\nExecStart=/v/bin/hermes dashboard\nEnvironment=HERMES_HOME={home}\n",
+                "my-agent": GATEWAY,
+            },
+            ["my-agent"],
+        ),
+        (
+            {"hermes-page": "[Service]\nExecStart=/v/bin/hermes dashboard\nEnvironment=HERMES_HOME={home}\n"},
+            [],
+        ),
+        (
+            {
+                "hermes-copy": "[Service]\nType=oneshot\nExecStart=/usr/bin/tar c {home}\nEnvironment=HERMES_HOME={home}\n"
+            },
+            [],
+        ),
+        (
+            {
+                "mine": "[Service]\nExecStart=/v/bin/python -P -m watchdog run --home {home}\nEnvironment=HERMES_HOME={home}\n"
+            },
+            [],
+        ),
         ({"cron": "[Service]\nExecStart=/usr/sbin/cron\n"}, []),
     ],
 )

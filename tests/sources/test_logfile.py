@@ -9,11 +9,12 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+from homes import chat_text
 
+from watchdog.config.pattern import Pattern
 from watchdog.model import Line
-from watchdog.pattern import Pattern
-from watchdog.sources.gate import Gate
 from watchdog.sources.logfile import LogFile, placed
+from watchdog.sources.records import Wanted
 
 LATER = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -25,8 +26,9 @@ def line(at: str, text: str, level: str = "INFO", session: str = "") -> str:
 def read(path: Path, since=None, until=LATER, zone=UTC, words=None, whole=False):
     log = LogFile(path, zone, whole=whole)
     log.open(since)
-    gate = Gate([Line(path.name, Pattern(word)) for word in words]) if words else None
-    events = list(log.events(gate, since, until))
+    lines = [Line(path.name, Pattern(f"(?s).*{word}"), followed=True) for word in words or ()]
+    wanted = Wanted(lines or [Line(path.name, followed=True)], chat_text())
+    events = [event for events in log.events(wanted, since, until) for event in events]
     log.close()
     return events, log
 
@@ -49,7 +51,11 @@ def test_a_record_keeps_its_time_level_logger_and_session(log):
 
 
 def test_a_traceback_is_one_event_with_its_record(log):
-    log.write_text(line("2026-05-19 10:15:00,000", "it broke") + "Traceback (most recent call last):\n  File x\nKeyError: 1\n" + line("2026-05-19 10:15:01,000", "next"))
+    log.write_text(
+        line("2026-05-19 10:15:00,000", "it broke")
+        + "Traceback (most recent call last):\n  File x\nKeyError: 1\n"
+        + line("2026-05-19 10:15:01,000", "next")
+    )
     first, second = read(log)[0]
     assert first.more.endswith("KeyError: 1")
     assert (second.text, second.more) == ("next", "")
@@ -57,7 +63,11 @@ def test_a_traceback_is_one_event_with_its_record(log):
 
 
 def test_a_word_in_a_traceback_brings_its_record(log):
-    log.write_text(line("2026-05-19 10:15:00,000", "it broke") + "Traceback\nno such column: x\n" + line("2026-05-19 10:15:01,000", "next"))
+    log.write_text(
+        line("2026-05-19 10:15:00,000", "it broke")
+        + "Traceback\nno such column: x\n"
+        + line("2026-05-19 10:15:01,000", "next")
+    )
     (event,), _ = read(log, words=["(?s).*no such column"])
     assert event.text == "it broke" and "no such column: x" in event.more
 
@@ -68,6 +78,26 @@ def test_rotated_siblings_are_read_oldest_first(log):
     with gzip.open(f"{log}.2.gz", "wt") as file:
         file.write(line("2026-05-19 10:01:00,000", "oldest"))
     assert texts(read(log)[0]) == ["oldest", "older", "new"]
+
+
+def test_parts_that_logrotate_named_by_date_are_read_oldest_first(log):
+    log.write_text(line("2026-05-19 10:03:00,000", "new"))
+    Path(f"{log}-20260519").write_text(line("2026-05-19 10:02:00,000", "older"))
+    with gzip.open(f"{log}-20260518.gz", "wt") as file:
+        file.write(line("2026-05-18 10:01:00,000", "oldest"))
+    Path(f"{log}-notes").write_text(line("2026-05-17 10:01:00,000", "no part of it"))
+    assert texts(read(log)[0]) == ["oldest", "older", "new"]
+
+
+def test_a_log_that_is_copied_and_then_truncated_is_read_once(log):
+    written = line("2026-05-19 10:00:00,000", "a record that is longer than what is compared") * 2
+    log.write_text(written)
+    Path(f"{log}.1").write_text(written)  # copied, not yet truncated
+    assert len(read(log)[0]) == 2
+    log.write_text("")  # truncated
+    assert len(read(log)[0]) == 2
+    log.write_text(line("2026-05-19 10:05:00,000", "after"))
+    assert len(read(log)[0]) == 3
 
 
 def test_siblings_that_the_window_does_not_need_are_not_opened(log):
@@ -96,7 +126,7 @@ def test_a_log_replaced_while_it_is_read_is_read_to_its_end(log):
     reader.open(None)
     os.rename(log, f"{log}.1")
     log.write_text(line("2026-05-19 11:00:00,000", "after"))
-    assert len(list(reader.events(None, None, LATER))) == 30
+    assert sum(map(len, reader.events(Wanted([Line(log.name)], chat_text()), None, LATER))) == 30
     reader.close()
     assert len(read(log)[0]) == 31
 
@@ -124,18 +154,28 @@ def test_half_a_last_line_waits_for_the_next_check(log):
 
 
 def test_invalid_utf8_and_zero_bytes_do_not_hide_a_record(log):
-    log.write_bytes(b"\0" * 5000 + line("2026-05-19 10:00:00,000", "a").encode() + b"\xff\xfe garbage\n\0\0\0" + b"2026-05-19 10:00:01,000 INFO gateway.run: b\xff\n")
+    log.write_bytes(
+        b"\0" * 5000
+        + line("2026-05-19 10:00:00,000", "a").encode()
+        + b"\xff\xfe garbage\n\0\0\0"
+        + b"2026-05-19 10:00:01,000 INFO gateway.run: b\xff\n"
+    )
     assert texts(read(log)[0]) == ["a", "b�"]
 
 
 def test_a_line_of_ten_megabytes_costs_its_head_only(log):
-    log.write_bytes(line("2026-05-19 10:00:00,000", "x" * 10_000_000).encode() + line("2026-05-19 10:00:01,000", "after").encode())
+    log.write_bytes(
+        line("2026-05-19 10:00:00,000", "x" * 10_000_000).encode()
+        + line("2026-05-19 10:00:01,000", "after").encode()
+    )
     first, second = read(log)[0]
     assert len(first.text) <= 64 * 1024 and second.text == "after"
 
 
 def test_lines_a_few_seconds_out_of_order_are_all_in_the_window(log):
-    log.write_text("".join(line(f"2026-05-19 10:00:{second:02d},000", f"s{second}") for second in (1, 4, 2, 5, 3)))
+    log.write_text(
+        "".join(line(f"2026-05-19 10:00:{second:02d},000", f"s{second}") for second in (1, 4, 2, 5, 3))
+    )
     since = datetime(2026, 5, 19, 10, 0, 2, tzinfo=UTC)
     assert sorted(texts(read(log, since=since)[0])) == ["s2", "s3", "s4", "s5"]
 
@@ -157,7 +197,9 @@ BERLIN = ZoneInfo("Europe/Berlin")
 
 def test_the_hour_that_comes_twice_becomes_two_hours_of_utc(log):
     stamps = ["01:59:00", "02:30:00", "02:59:00", "02:00:30", "02:30:00", "03:00:00"]
-    log.write_text("".join(line(f"2026-10-25 {stamp},000", str(number)) for number, stamp in enumerate(stamps)))
+    log.write_text(
+        "".join(line(f"2026-10-25 {stamp},000", str(number)) for number, stamp in enumerate(stamps))
+    )
     times = [event.at for event in read(log, zone=BERLIN)[0]]
     assert times == sorted(times)
     assert [at.strftime("%H:%M") for at in times] == ["23:59", "00:30", "00:59", "01:00", "01:30", "02:00"]
@@ -171,7 +213,13 @@ def test_the_hour_that_never_was_leaves_no_gap(log):
 
 def test_a_window_inside_the_doubled_hour_finds_its_start(log):
     minutes = [f"02:{minute:02d}:00" for minute in range(60)]
-    log.write_text("".join(line(f"2026-10-25 {stamp},000", f"{part}{stamp}" + "x" * 2000) for part in ("first ", "second ") for stamp in minutes))
+    log.write_text(
+        "".join(
+            line(f"2026-10-25 {stamp},000", f"{part}{stamp}" + "x" * 2000)
+            for part in ("first ", "second ")
+            for stamp in minutes
+        )
+    )
     since = datetime(2026, 10, 25, 0, 30, tzinfo=UTC)  # 02:30 for the first time
     events = read(log, since=since, zone=BERLIN)[0]
     assert len(events) == 90 and events[0].text.startswith("first 02:30")
@@ -213,7 +261,17 @@ def test_a_directory_in_place_of_a_log_is_an_error_and_no_crash(tmp_path):
         read(tmp_path / "gateway.log")
 
 
-@pytest.mark.parametrize("junk", [b"", b"\n", b"\0", b"no header at all\n", b"2026-99-99 99:99:99,999 INFO a: b\n", b"2026-05-19 10:00:00,000 INFO a:"])
+@pytest.mark.parametrize(
+    "junk",
+    [
+        b"",
+        b"\n",
+        b"\0",
+        b"no header at all\n",
+        b"2026-99-99 99:99:99,999 INFO a: b\n",
+        b"2026-05-19 10:00:00,000 INFO a:",
+    ],
+)
 def test_a_file_without_a_record_has_no_events(log, junk):
     log.write_bytes(junk)
     assert read(log, whole=True)[0] == []
@@ -221,7 +279,11 @@ def test_a_file_without_a_record_has_no_events(log, junk):
 
 def test_a_packed_part_that_was_cut_short_gives_what_it_has(log):
     log.write_text(line("2026-05-19 10:03:00,000", "new"))
-    packed = gzip.compress("".join(line(f"2026-05-19 09:{minute:02d}:00,000", os.urandom(200).hex()) for minute in range(60)).encode())
+    packed = gzip.compress(
+        "".join(
+            line(f"2026-05-19 09:{minute:02d}:00,000", os.urandom(200).hex()) for minute in range(60)
+        ).encode()
+    )
     Path(f"{log}.1.gz").write_bytes(packed[: len(packed) // 2])
     events, _ = read(log)
     assert events[-1].text == "new" and len(events) >= 1
@@ -229,7 +291,11 @@ def test_a_packed_part_that_was_cut_short_gives_what_it_has(log):
 
 def test_a_packed_part_that_is_damaged_gives_what_comes_before(log):
     log.write_text(line("2026-05-19 10:30:00,000", "newest"))
-    packed = gzip.compress("".join(line(f"2026-05-19 10:{n % 60:02d}:00,{n % 1000:03d}", f"old {n * 7919}") for n in range(20_000)).encode())
+    packed = gzip.compress(
+        "".join(
+            line(f"2026-05-19 10:{n % 60:02d}:00,{n % 1000:03d}", f"old {n * 7919}") for n in range(20_000)
+        ).encode()
+    )
     log.with_name("gateway.log.1.gz").write_bytes(packed[:30_000] + bytes(200) + packed[30_200:])
     assert texts(read(log)[0])[-1] == "newest"
 
@@ -243,4 +309,8 @@ def test_a_pipe_in_place_of_a_log_is_an_error_and_holds_nobody(tmp_path):
 def test_places_are_told_by_line_in_any_order_and_left_out_where_nobody_can_count(log):
     log.write_text("one\ntwo\nthree\n")
     places = ["gateway.log@8", "gateway.log@0", "gateway.log@4", "gone.log@5", "gateway.log:7"]
-    assert placed(log.parent, places) == {"gateway.log@0": "gateway.log:1", "gateway.log@4": "gateway.log:2", "gateway.log@8": "gateway.log:3"}
+    assert placed(log.parent, places) == {
+        "gateway.log@0": "gateway.log:1",
+        "gateway.log@4": "gateway.log:2",
+        "gateway.log@8": "gateway.log:3",
+    }

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))      # inject.py is shared with bench/
+sys.path.insert(0, str(Path(__file__).parent))  # inject.py is shared with bench/
 
 import inject
 
@@ -26,6 +26,7 @@ def well(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture
 def patient(well: dict[str, Path], tmp_path: Path) -> Callable[..., Path]:
     """A copy of a well database, damaged when a fault is named."""
+
     def make(kind: str = "state", fault: str = "", seed: int = 1) -> Path:
         path = tmp_path / f"{kind}.db"
         shutil.copyfile(well[kind], path)
@@ -33,4 +34,5 @@ def patient(well: dict[str, Path], tmp_path: Path) -> Callable[..., Path]:
         if fault:
             inject.FAULTS[fault](inject.Patient(path, kind, seed))
         return path
+
     return make

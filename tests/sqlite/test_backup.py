@@ -88,14 +88,24 @@ def test_no_room_is_said_before_anything_is_written(patient, monkeypatch):
 
 def test_a_backup_beside_a_writer_is_consistent(patient):
     path = patient("kanban")
-    child = subprocess.Popen([sys.executable, "-c", (
-        "import sqlite3, sys\n"
-        "db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=5)\n"
-        "print('up', flush=True)\n"
-        "for n in range(4000):\n"
-        "    db.execute('BEGIN'); db.execute(\"INSERT INTO task_links VALUES(?, 'a')\", (f'p{n}',))\n"
-        "    db.execute(\"INSERT INTO task_comments(task_id, author, body, created_at) VALUES(?, 'w', 'x', 1)\", (f'p{n}',))\n"
-        "    db.execute('COMMIT')\n"), str(path)], stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            (
+                "import sqlite3, sys\n"
+                "db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=5)\n"
+                "print('up', flush=True)\n"
+                "for n in range(4000):\n"
+                "    db.execute('BEGIN'); db.execute(\"INSERT INTO task_links VALUES(?, 'a')\", (f'p{n}',))\n"
+                "    db.execute(\"INSERT INTO task_comments(task_id, author, body, created_at) VALUES(?, 'w', 'x', 1)\", (f'p{n}',))\n"
+                "    db.execute('COMMIT')\n"
+            ),
+            str(path),
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert child.stdout and child.stdout.readline() == "up\n"
     reports = [backup.snapshot(path, now=NOW + timedelta(days=day)) for day in range(4)]
     child.communicate()

@@ -13,16 +13,35 @@ from pathlib import Path
 
 import inject
 import pytest
+from effort import rounds
 
 from watchdog.errors import WatchdogError
-from watchdog.sqlite import holders
+from watchdog.sqlite import openers as holders
 from watchdog.sqlite.heal import HealReport, heal, undo
-from watchdog.sqlite.look import look
+from watchdog.sqlite.inspect import look
 
-LOSSLESS = ("magic byte", "magic 16 bytes", "TLS record, 31 bytes", "TLS record, 1500 bytes", "first 100 bytes zero",
-            "page 1 zero", "wrong page size", "illegal page size", "interior page", "table root page", "schema page",
-            "duplicate schema row", "index page", "freelist page", "freelist count", "FTS page", "FTS structure",
-            "FTS segment", "FTS rows missing", "FTS trigger lost")
+LOSSLESS = (
+    "magic byte",
+    "magic 16 bytes",
+    "TLS record, 31 bytes",
+    "TLS record, 1500 bytes",
+    "first 100 bytes zero",
+    "page 1 zero",
+    "wrong page size",
+    "illegal page size",
+    "interior page",
+    "table root page",
+    "schema page",
+    "duplicate schema row",
+    "index page",
+    "freelist page",
+    "freelist count",
+    "FTS page",
+    "FTS structure",
+    "FTS segment",
+    "FTS rows missing",
+    "FTS trigger lost",
+)
 
 
 def unaccounted(before: dict, after: dict, report: HealReport) -> list[str]:
@@ -51,21 +70,23 @@ def test_these_faults_cost_no_row(patient, well, kind, fault):
     assert after == before
     assert report.after.grade == "well", report.after.fault
     assert report.ok
-    assert heal(path).rung == "", "healing a well file does nothing"
+    assert heal(path).strategy == "", "healing a well file does nothing"
 
 
 @pytest.mark.parametrize("kind", ["state", "kanban", "response_store"])
-@pytest.mark.parametrize("fault", ["leaf page", "5 leaf pages", "overflow chain", "parent-table leaf", "part of a leaf"])
+@pytest.mark.parametrize(
+    "fault", ["leaf page", "5 leaf pages", "overflow chain", "parent-table leaf", "part of a leaf"]
+)
 def test_what_is_lost_is_counted_and_the_rest_is_identical(patient, well, kind, fault):
     before = inject.rows(well[kind])
     path = patient(kind, fault, seed=3)
     report = heal(path)
     after = inject.rows(path)
-    if report.rung:
+    if report.strategy:
         assert unaccounted(before, after, report) == []
         assert set(before) == set(after)
     else:
-        assert report.after.grade == "damaged" or after == before       # left as it was, and said so
+        assert report.after.grade == "damaged" or after == before  # left as it was, and said so
 
 
 @pytest.mark.parametrize("kind", ["state", "kanban", "response_store"])
@@ -104,7 +125,7 @@ def test_a_file_that_lost_its_header_and_its_end_is_not_called_whole(tmp_path):
     after = inject.rows(path)
     gone = sum(len(rows.keys() - after[table].keys()) for table, rows in before.items())
     assert not report.ok
-    assert gone > 0 < report.lost
+    assert 0 < gone <= report.lost_most
 
 
 @pytest.mark.parametrize("version", ["0.13.0", "0.19.0"])
@@ -116,17 +137,24 @@ def test_a_lost_schema_page_comes_back_as_wide_as_its_rows(tmp_path, version):
     assert inject.rows(path) == before
 
 
-@pytest.mark.parametrize(("name", "word", "known"), [("tasks", b"CREATE TABLE tasks", True), ("mine", b"mine(a ", False)])
-def test_what_a_damaged_schema_says_of_a_table_is_taken_from_elsewhere_or_its_rows_are_lost(tmp_path, name, word, known):
+@pytest.mark.parametrize(
+    ("name", "word", "known"), [("tasks", b"CREATE TABLE tasks", True), ("mine", b"mine(a ", False)]
+)
+def test_what_a_damaged_schema_says_of_a_table_is_taken_from_elsewhere_or_its_rows_are_lost(
+    tmp_path, name, word, known
+):
     path = inject.make(tmp_path / "kanban.db", "kanban", size=60)
-    inject.Patient(path, "kanban", 1).sql("CREATE TABLE mine(a INTEGER, b TEXT)", "INSERT INTO mine VALUES(1, 'x'), (2, 'y')")
+    inject.Patient(path, "kanban", 1).sql(
+        "CREATE TABLE mine(a INTEGER, b TEXT)", "INSERT INTO mine VALUES(1, 'x'), (2, 'y')"
+    )
     before = inject.rows(path)
     data = path.read_bytes()
     path.write_bytes(data.replace(word, word[:-2] + b"\0(" if not known else word[:8] + b"\0" + word[9:], 1))
     report = heal(path)
     after = inject.rows(path)
     assert {table: after.get(table) for table in before if table != "mine"} == {
-        table: rows for table, rows in before.items() if table != "mine"}
+        table: rows for table, rows in before.items() if table != "mine"
+    }
     assert report.ok == known
     assert report.tables["mine"].lost == (0 if known else 2)
     assert any(name in text for text in report.says)
@@ -166,7 +194,7 @@ def test_one_damaged_rowid_does_not_condemn_the_rows_behind_it(tmp_path):
 def test_random_faults_never_alter_a_row_in_silence(well, tmp_path):
     rng = random.Random(20261116)
     before = {kind: inject.rows(path) for kind, path in well.items()}
-    for round_ in range(12):
+    for round_ in range(rounds(5)):
         kind = rng.choice(["state", "kanban", "response_store"])
         folder = tmp_path / str(round_)
         folder.mkdir()
@@ -176,21 +204,25 @@ def test_random_faults_never_alter_a_row_in_silence(well, tmp_path):
             at, size = rng.randrange(len(data)), rng.choice([1, 16, 512, 4096, 9000])
             if rng.random() < 0.5:
                 at -= at % 4096
-            data[at:at + size] = rng.randbytes(min(size, len(data) - at)) if rng.random() < 0.6 else bytes(
-                min(size, len(data) - at))
+            data[at : at + size] = (
+                rng.randbytes(min(size, len(data) - at))
+                if rng.random() < 0.6
+                else bytes(min(size, len(data) - at))
+            )
         path.write_bytes(data)
         report = heal(path)
-        if report.rung in ("", "set aside"):
+        if report.strategy in ("", "set aside"):
             assert report.before.grade == "well" or not report.ok
             continue
         after = inject.rows(path)
         if report.ok:
             wrong = unaccounted(before[kind], after, report)
-            assert wrong == [], f"round {round_}, {report.rung}: {wrong}"
+            assert wrong == [], f"round {round_}, {report.strategy}: {wrong}"
         for table, rows in after.items():
             altered = sum(before[kind][table].get(rowid, row) != row for rowid, row in rows.items())
             assert altered <= report.tables[table].reconstructed + _single_bytes(before[kind][table], rows), (
-                f"round {round_}: {table}, {report.rung}, {report.says}")
+                f"round {round_}: {table}, {report.strategy}, {report.says}"
+            )
 
 
 def _single_bytes(before: dict, after: dict) -> int:
@@ -200,7 +232,12 @@ def _single_bytes(before: dict, after: dict) -> int:
         old = before.get(rowid, row)
         for mine, theirs in zip(old, row, strict=True):
             if mine != theirs:
-                if not isinstance(mine, bytes) or not isinstance(theirs, bytes) or sum(a != b for a, b in zip(mine, theirs, strict=False)) + abs(len(mine) - len(theirs)) <= 16:
+                if (
+                    not isinstance(mine, bytes)
+                    or not isinstance(theirs, bytes)
+                    or sum(a != b for a, b in zip(mine, theirs, strict=False)) + abs(len(mine) - len(theirs))
+                    <= 16
+                ):
                     count += 1
                 break
     return count
@@ -211,8 +248,10 @@ def test_rows_in_the_wal_are_kept_when_the_header_is_gone(patient, tmp_path):
     live = sqlite3.connect(path, isolation_level=None)
     live.execute("PRAGMA wal_autocheckpoint=0")
     for number in range(60):
-        live.execute("INSERT INTO task_comments(task_id, author, body, created_at) VALUES('t', 'me', ?, 1)",
-                     (f"only in the wal {number}",))
+        live.execute(
+            "INSERT INTO task_comments(task_id, author, body, created_at) VALUES('t', 'me', ?, 1)",
+            (f"only in the wal {number}",),
+        )
     crashed = tmp_path / "crashed"
     crashed.mkdir()
     for part in ("", "-wal"):
@@ -247,6 +286,7 @@ def test_an_older_wal_is_left_out(patient):
 
 def test_lost_rows_come_back_from_the_backup(patient, well):
     from watchdog.sqlite.heal import snapshot
+
     before = inject.rows(well["state"])
     path = patient("state")
     assert snapshot(path, None).ok
@@ -260,6 +300,7 @@ def test_lost_rows_come_back_from_the_backup(patient, well):
 
 def test_rows_deleted_since_the_backup_do_not_return(patient):
     from watchdog.sqlite.heal import snapshot
+
     path = patient("state")
     assert snapshot(path, None).ok
     inject.Patient(path, "state", 1).sql("DELETE FROM messages WHERE id < 8")
@@ -271,11 +312,12 @@ def test_rows_deleted_since_the_backup_do_not_return(patient):
 
 def test_an_empty_file_is_restored_from_its_backup(patient, well):
     from watchdog.sqlite.heal import snapshot
+
     path = patient("state")
     assert snapshot(path, None).ok
     os.truncate(path, 0)
     report = heal(path)
-    assert report.rung == "restored from the backup"
+    assert report.strategy == "restored from the backup"
     assert inject.rows(path) == inject.rows(well["state"])
 
 
@@ -292,7 +334,7 @@ def test_noise_without_a_backup_is_set_aside_loudly_and_undo_brings_it_back(tmp_
     noise = os.urandom(40_000)
     path.write_bytes(noise)
     report = heal(path)
-    assert (report.rung, report.ok) == ("set aside", False)
+    assert (report.strategy, report.ok) == ("set aside", False)
     assert "NOTHING COULD BE READ" in " ".join(report.says)
     assert not path.exists()
     assert undo(path).ok
@@ -302,7 +344,7 @@ def test_noise_without_a_backup_is_set_aside_loudly_and_undo_brings_it_back(tmp_
 def test_a_gzipped_database_is_unpacked(well, tmp_path):
     path = tmp_path / "state.db"
     path.write_bytes(gzip.compress(well["state"].read_bytes()))
-    assert heal(path).rung.startswith("unpacked")
+    assert heal(path).strategy.startswith("unpacked")
     assert inject.rows(path) == inject.rows(well["state"])
 
 
@@ -315,7 +357,12 @@ def test_mode_owner_and_times_are_kept(patient):
     was = path.stat()
     assert heal(path).ok
     now = path.stat()
-    assert (now.st_mode, now.st_uid, now.st_gid, now.st_mtime) == (was.st_mode, was.st_uid, was.st_gid, was.st_mtime)
+    assert (now.st_mode, now.st_uid, now.st_gid, now.st_mtime) == (
+        was.st_mode,
+        was.st_uid,
+        was.st_gid,
+        was.st_mtime,
+    )
     quarantine = Path(f"{path}.quarantine")
     assert quarantine.stat().st_mode & 0o777 == 0o700
     assert quarantine.stat().st_uid == was.st_uid
@@ -338,7 +385,7 @@ def test_a_dry_run_changes_nothing_and_says_what_would_come_of_it(patient, tmp_p
     path = patient("state", "leaf page")
     before = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*")}
     report = heal(path, dry_run=True)
-    assert report.rung == "page scan"
+    assert report.strategy == "page scan" and report.dry_run
     assert report.tables["messages"].lost > 0
     assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*")} == before
 
@@ -378,7 +425,10 @@ def test_a_full_disk_leaves_the_file_untouched(well, tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
     size = well["state"].stat().st_size
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"mode=0700,size={size * 5 // 2}", "tmpfs", str(disk)], capture_output=True)
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"mode=0700,size={size * 5 // 2}", "tmpfs", str(disk)],
+        capture_output=True,
+    )
     if done.returncode:
         pytest.skip("no permission to mount")
     try:
@@ -389,6 +439,7 @@ def test_a_full_disk_leaves_the_file_untouched(well, tmp_path):
             heal(path)
         assert path.read_bytes() == damaged
         from watchdog.sqlite import checks
+
         real = checks.free_space
         checks.free_space = lambda folder: 1 << 40 if "repair" not in folder else real(folder)
         try:
@@ -403,15 +454,19 @@ def test_a_full_disk_leaves_the_file_untouched(well, tmp_path):
 
 
 def _steps(path: Path, tmp_path: Path) -> list[str]:
-    code = ("import sys; from watchdog.sqlite import swap; swap.step = lambda name: print(name, flush=True)\n"
-            "from watchdog.sqlite.heal import heal; heal(sys.argv[1])")
+    code = (
+        "import sys; from watchdog.sqlite import swap; swap.step = lambda name: print(name, flush=True)\n"
+        "from watchdog.sqlite.heal import heal; heal(sys.argv[1])"
+    )
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
     return done.stdout.splitlines()
 
 
-DIE = ("import os, signal, sys\nfrom watchdog.sqlite import swap\n"
-       "swap.step = lambda name: os.kill(os.getpid(), signal.SIGKILL) if name == sys.argv[2] else None\n"
-       "from watchdog.sqlite.heal import heal\nheal(sys.argv[1])")
+DIE = (
+    "import os, signal, sys\nfrom watchdog.sqlite import swap\n"
+    "swap.step = lambda name: os.kill(os.getpid(), signal.SIGKILL) if name == sys.argv[2] else None\n"
+    "from watchdog.sqlite.heal import heal\nheal(sys.argv[1])"
+)
 
 
 @pytest.mark.parametrize("with_wal", [False, True])
@@ -437,12 +492,21 @@ def test_kill_nine_after_any_step_and_a_second_run_end_well(well, tmp_path, with
         return path
 
     steps = _steps(broken(tmp_path / "all"), tmp_path)
-    assert {"copied main", "quarantined", "manifest", "dressed", "journal built", "swapped", "journal removed"} <= set(steps)
-    for number, step in enumerate(steps):
+    assert {
+        "copied main",
+        "quarantined",
+        "manifest",
+        "dressed",
+        "journal built",
+        "swapped",
+        "journal removed",
+    } <= set(steps)
+    # Every step with a -wal; without one, every third: the order of the steps is the same.
+    for number, step in enumerate(steps if with_wal else steps[::3]):
         path = broken(tmp_path / str(number))
         died = subprocess.run([sys.executable, "-c", DIE, str(path), step])
         assert died.returncode == -9, step
-        if step in ("swapped", "journal removed"):          # the gateway starts before the second run
+        if step in ("swapped", "journal removed"):  # the gateway starts before the second run
             db = sqlite3.connect(path, isolation_level=None)
             db.execute("INSERT INTO task_links VALUES('after', 'the swap')")
             db.close()
@@ -464,7 +528,7 @@ def test_the_manifest_tells_what_was_done(patient):
     path = patient("state", "leaf page")
     report = heal(path)
     manifest = json.loads((Path(report.quarantine) / "manifest.json").read_text())
-    assert manifest["rung"] == report.rung
+    assert manifest["rung"] == report.strategy
     assert manifest["tables"]["messages"]["lost"] == report.tables["messages"].lost
     assert set(manifest["hashes"]) == {""}
 
@@ -475,7 +539,10 @@ def test_texts_of_lost_messages_are_salvaged(patient, well):
     report = heal(path)
     gone = before.keys() - inject.rows(path)["messages"].keys()
     db = sqlite3.connect(Path(report.quarantine) / "salvaged.db")
-    found = {rowid for (rowid,) in db.execute("SELECT id FROM salvaged WHERE tbl = 'messages' AND why LIKE '%text%'")}
+    found = {
+        rowid
+        for (rowid,) in db.execute("SELECT id FROM salvaged WHERE tbl = 'messages' AND why LIKE '%text%'")
+    }
     db.close()
     assert gone and found >= gone
 
@@ -487,7 +554,11 @@ def test_rows_that_are_all_key_come_back_from_their_index(tmp_path):
     report = heal(path)
     assert inject.rows(path) == before
     assert report.ok
-    assert report.tables["task_links"].reconstructed == len(before["task_links"]) - report.tables["task_links"].saved > 0
+    assert (
+        report.tables["task_links"].reconstructed
+        == len(before["task_links"]) - report.tables["task_links"].saved
+        > 0
+    )
 
 
 def test_foreign_key_orphans_are_reported_and_none_is_deleted(patient):
@@ -509,7 +580,8 @@ def test_other_peoples_tables_survive_a_page_scan(patient):
         "INSERT INTO mine VALUES(1, 'x', 2.5, x'00ff'), (7, NULL, 3.0, NULL), (-5, '', -0.0, x'')",
         "CREATE TABLE flat(k TEXT, v, PRIMARY KEY(v, k)) WITHOUT ROWID",
         "INSERT INTO flat VALUES('a', 1), ('b', 'two'), ('c', 2.5)",
-        "CREATE VIEW seen AS SELECT b FROM mine")
+        "CREATE VIEW seen AS SELECT b FROM mine",
+    )
     db = sqlite3.connect(path)
     flat = db.execute("SELECT * FROM flat").fetchall()
     db.close()
@@ -517,7 +589,7 @@ def test_other_peoples_tables_survive_a_page_scan(patient):
     number = inject.anatomy(path).leaves["messages"][0]
     inject.Patient(path, "state", 1).page(number, bytes(4096))
     report = heal(path)
-    assert report.rung == "page scan"
+    assert report.strategy == "page scan"
     assert inject.rows_of(path, "mine") == mine
     db = sqlite3.connect(path)
     assert db.execute("SELECT * FROM flat").fetchall() == flat
@@ -527,11 +599,12 @@ def test_other_peoples_tables_survive_a_page_scan(patient):
 
 def test_a_file_that_is_gone_comes_back_from_its_backup(patient, well):
     from watchdog.sqlite.heal import snapshot
+
     path = patient("state")
     assert snapshot(path, None).ok
     path.unlink()
     report = heal(path)
-    assert report.rung == "restored from the backup"
+    assert report.strategy == "restored from the backup"
     assert inject.rows(path) == inject.rows(well["state"])
 
 
@@ -539,8 +612,10 @@ def test_of_a_file_that_is_gone_the_pages_in_its_wal_are_kept(tmp_path):
     path = tmp_path / "response_store.db"
     live = sqlite3.connect(path, isolation_level=None)
     live.execute("PRAGMA journal_mode=WAL")
-    for sql in ("CREATE TABLE responses(response_id TEXT PRIMARY KEY, data TEXT NOT NULL, accessed_at REAL NOT NULL)",
-                "CREATE TABLE conversations(name TEXT PRIMARY KEY, response_id TEXT NOT NULL)"):
+    for sql in (
+        "CREATE TABLE responses(response_id TEXT PRIMARY KEY, data TEXT NOT NULL, accessed_at REAL NOT NULL)",
+        "CREATE TABLE conversations(name TEXT PRIMARY KEY, response_id TEXT NOT NULL)",
+    ):
         live.execute(sql)
     live.execute("INSERT INTO responses VALUES('r', 'kept', 1.0)")
     wal = Path(f"{path}-wal").read_bytes()
@@ -554,10 +629,20 @@ def test_of_a_file_that_is_gone_the_pages_in_its_wal_are_kept(tmp_path):
 
 def test_a_deleted_wal_is_copied_out_before_the_refusal(patient):
     path = patient("kanban")
-    child = subprocess.Popen([sys.executable, "-c", (
-        "import sqlite3, sys; db = sqlite3.connect(sys.argv[1], isolation_level=None);"
-        "db.execute('CREATE TABLE mine(x)'); print('up', flush=True); sys.stdin.read()"), str(path)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            (
+                "import sqlite3, sys; db = sqlite3.connect(sys.argv[1], isolation_level=None);"
+                "db.execute('CREATE TABLE mine(x)'); print('up', flush=True); sys.stdin.read()"
+            ),
+            str(path),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     try:
         assert child.stdout and child.stdout.readline() == "up\n"
         wal = Path(f"{path}-wal").read_bytes()

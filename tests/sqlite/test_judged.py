@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from watchdog.sqlite import judged
-from watchdog.sqlite.raw import Entry
-from watchdog.sqlite.reference import release
+from watchdog.sqlite import schema as known_schemas
+from watchdog.sqlite import schema_cache as judged
+from watchdog.sqlite.format import SchemaObject
+from watchdog.sqlite.schema import release
 
 
 @pytest.fixture(autouse=True)
@@ -15,10 +16,13 @@ def forgotten(monkeypatch):
     monkeypatch.setattr(judged, "_kept", set())
 
 
-def schema(version: str) -> list[Entry]:
+def schema(version: str) -> list[SchemaObject]:
     known = release(version)
     assert known is not None
-    return [Entry(thing.type, thing.name, thing.table, number + 2, thing.sql) for number, thing in enumerate(known.things["kanban"])]
+    return [
+        SchemaObject(thing.type, thing.name, thing.table, thing.sql, number + 2)
+        for number, thing in enumerate(known.objects["kanban"])
+    ]
 
 
 def test_a_schema_that_lacks_nothing_is_compared_once(tmp_path, monkeypatch):
@@ -27,7 +31,7 @@ def test_a_schema_that_lacks_nothing_is_compared_once(tmp_path, monkeypatch):
     judged.keep(tmp_path)
     monkeypatch.setattr(judged, "_known", {})
     judged.recall(tmp_path)
-    monkeypatch.setattr("watchdog.sqlite.reference.nearest", None)  # whoever compares again fails
+    monkeypatch.setattr(known_schemas, "nearest", None)  # to compare again would fail
     assert judged.lack("kanban", schema("0.19.0"), None) == first
 
 
@@ -37,7 +41,14 @@ def test_a_schema_with_one_column_less_is_another_schema():
     tasks = next(entry for entry in whole if entry.name == "tasks")
     less = tasks.sql.replace("session_id", "session_ix")
     assert less != tasks.sql
-    lacking, _ = judged.lack("kanban", [Entry(tasks.type, tasks.name, tasks.table, tasks.root, less), *(one for one in whole if one is not tasks)], None)
+    lacking, _ = judged.lack(
+        "kanban",
+        [
+            SchemaObject(tasks.type, tasks.name, tasks.table, less, tasks.root),
+            *(one for one in whole if one is not tasks),
+        ],
+        None,
+    )
     assert ("tasks", "session_id") in [(table, column) for table, column, _ in lacking.columns]
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import inject
 import pytest
 
-from watchdog.sqlite import look as look_module
-from watchdog.sqlite.look import databases, look
-from watchdog.sqlite.reference import release
+from watchdog.sqlite import inspect as look_module
+from watchdog.sqlite.inspect import databases, look
+from watchdog.sqlite.schema import release
 from watchdog.values import replace
 
 QUICK = {
@@ -45,8 +45,10 @@ DEEP = {
 
 
 def tree(folder: Path) -> dict[str, tuple]:
-    return {str(path): (path.stat().st_size, path.stat().st_mtime_ns, path.stat().st_ino)
-            for path in folder.rglob("*")}
+    return {
+        str(path): (path.stat().st_size, path.stat().st_mtime_ns, path.stat().st_ino)
+        for path in folder.rglob("*")
+    }
 
 
 @pytest.mark.parametrize("fault", QUICK)
@@ -77,7 +79,7 @@ def test_what_hermes_makes_is_well_against_its_own_release(tmp_path, kind, versi
 
 def test_an_old_board_lacks_the_columns_of_a_newer_hermes_and_the_report_says_which(tmp_path):
     path = inject.make(tmp_path / "kanban.db", "kanban", "0.13.0", size=5)
-    assert look(path).grade == "well"           # nobody says that a newer one is installed
+    assert look(path).grade == "well"  # nobody says that a newer one is installed
     verdict = look(path, reference=release("0.19.0"))
     assert verdict.grade == "drifted"
     assert ("tasks", "goal_mode", "INTEGER") in verdict.missing
@@ -88,7 +90,8 @@ def test_a_column_dropped_from_a_new_file_is_missed_without_an_installed_hermes(
     path = patient("kanban")
     db = sqlite3.connect(path)
     db.execute("DROP INDEX idx_tasks_session_id") if db.execute(
-        "SELECT 1 FROM sqlite_schema WHERE name='idx_tasks_session_id'").fetchone() else None
+        "SELECT 1 FROM sqlite_schema WHERE name='idx_tasks_session_id'"
+    ).fetchone() else None
     db.execute("ALTER TABLE tasks DROP COLUMN block_kind")
     db.close()
     assert look(path).missing == (("tasks", "block_kind", "TEXT"),)
@@ -147,10 +150,20 @@ def test_a_wal_of_an_older_generation_is_named(patient):
 
 def test_a_deleted_wal_is_named_with_its_holder(patient):
     path = patient("kanban")
-    child = subprocess.Popen([sys.executable, "-c", (
-        "import sqlite3, sys; db = sqlite3.connect(sys.argv[1], isolation_level=None);"
-        "db.execute('CREATE TABLE mine(x)'); print('up', flush=True); sys.stdin.read()"), str(path)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            (
+                "import sqlite3, sys; db = sqlite3.connect(sys.argv[1], isolation_level=None);"
+                "db.execute('CREATE TABLE mine(x)'); print('up', flush=True); sys.stdin.read()"
+            ),
+            str(path),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     try:
         assert child.stdout and child.stdout.readline() == "up\n"
         assert look(path).grade == "well"
@@ -184,7 +197,7 @@ sys.stdin.close()
 
 
 def test_a_fault_that_a_writer_leaves_for_a_moment_is_no_fault(patient, monkeypatch):
-    module = sys.modules["watchdog.sqlite.look"]
+    module = sys.modules["watchdog.sqlite.inspect"]
     path = patient("state")
     real, looks = module.observe, []
 
@@ -192,7 +205,7 @@ def test_a_fault_that_a_writer_leaves_for_a_moment_is_no_fault(patient, monkeypa
         looks.append(name)
         seen = real(name, taken)
         with open(path, "ab"):
-            os.utime(path, ns=(len(looks), len(looks)))      # somebody writes
+            os.utime(path, ns=(len(looks), len(looks)))  # somebody writes
         return replace(seen, bad_roots=("messages",)) if len(looks) < 5 else seen
 
     monkeypatch.setattr(module, "observe", half_way)
@@ -219,7 +232,7 @@ def test_a_wal_that_goes_away_while_it_is_looked_at_is_no_mystery(patient, monke
 
 
 def test_a_fault_in_a_file_at_rest_is_looked_at_twice(patient, monkeypatch):
-    module = sys.modules["watchdog.sqlite.look"]
+    module = sys.modules["watchdog.sqlite.inspect"]
     path = patient("state")
     real, looks = module.observe, []
 
@@ -234,8 +247,9 @@ def test_a_fault_in_a_file_at_rest_is_looked_at_twice(patient, monkeypatch):
 
 def test_two_hundred_looks_beside_a_writer_raise_no_alarm_and_do_not_disturb_it(patient, tmp_path):
     path = patient("state")
-    child = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                             text=True)
+    child = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     try:
         assert child.stdout and child.stdout.readline() == "up\n"
         names = {str(one): one.stat().st_ino for one in tmp_path.rglob("*")}
@@ -245,7 +259,9 @@ def test_two_hundred_looks_beside_a_writer_raise_no_alarm_and_do_not_disturb_it(
             verdict = look(path, deep=number % 50 == 25)
             if verdict.grade != "well":
                 faults.append((number, verdict.grade, verdict.fault))
-            assert {str(one): one.stat().st_ino for one in tmp_path.rglob("*")} == names, "a file came, went or changed"
+            assert {str(one): one.stat().st_ino for one in tmp_path.rglob("*")} == names, (
+                "a file came, went or changed"
+            )
     finally:
         out = child.communicate("")[0]
     assert child.returncode == 0, "a write of the writer failed"
@@ -286,9 +302,23 @@ def test_a_file_that_was_full_and_is_empty_is_damage(patient):
 
 
 def make_bad_inputs(folder: Path, good: Path) -> dict[str, Path]:
-    made = {name: folder / name for name in (
-        "zero.db", "directory.db", "dangling.db", "fifo.db", "gzip.db", "age.db", "short.db", "noise.db",
-        "size1.db", "cyclic.db", "quo'te\"s\nand newlines?#%.db", "absent.db")}
+    made = {
+        name: folder / name
+        for name in (
+            "zero.db",
+            "directory.db",
+            "dangling.db",
+            "fifo.db",
+            "gzip.db",
+            "age.db",
+            "short.db",
+            "noise.db",
+            "size1.db",
+            "cyclic.db",
+            "quo'te\"s\nand newlines?#%.db",
+            "absent.db",
+        )
+    }
     data = bytearray(good.read_bytes())
     made["zero.db"].touch()
     made["directory.db"].mkdir()
@@ -308,20 +338,23 @@ def make_bad_inputs(folder: Path, good: Path) -> dict[str, Path]:
     return made
 
 
-@pytest.mark.parametrize(("name", "grade", "words"), [
-    ("zero.db", "damaged", "empty (0 bytes)"),
-    ("directory.db", "unknown", "a directory"),
-    ("dangling.db", "unknown", "which does not exist"),
-    ("fifo.db", "unknown", "a FIFO"),
-    ("gzip.db", "broken", "gzip data"),
-    ("age.db", "broken", "age-encrypted"),
-    ("short.db", "broken", "60 bytes"),
-    ("noise.db", "broken", "first 16 bytes"),
-    ("cyclic.db", "damaged", "integrity_check finds"),
-    ("size1.db", "broken", ""),
-    ("quo'te\"s\nand newlines?#%.db", "well", ""),
-    ("absent.db", "unknown", "no such file"),
-])
+@pytest.mark.parametrize(
+    ("name", "grade", "words"),
+    [
+        ("zero.db", "damaged", "empty (0 bytes)"),
+        ("directory.db", "unknown", "a directory"),
+        ("dangling.db", "unknown", "which does not exist"),
+        ("fifo.db", "unknown", "a FIFO"),
+        ("gzip.db", "broken", "gzip data"),
+        ("age.db", "broken", "age-encrypted"),
+        ("short.db", "broken", "60 bytes"),
+        ("noise.db", "broken", "first 16 bytes"),
+        ("cyclic.db", "damaged", "integrity_check finds"),
+        ("size1.db", "broken", ""),
+        ("quo'te\"s\nand newlines?#%.db", "well", ""),
+        ("absent.db", "unknown", "no such file"),
+    ],
+)
 def test_bad_input_gets_a_clear_verdict(tmp_path, well, name, grade, words):
     path = make_bad_inputs(tmp_path, well["state"])[name]
     verdict = look(path, deep=True)
@@ -331,7 +364,9 @@ def test_bad_input_gets_a_clear_verdict(tmp_path, well, name, grade, words):
 def test_a_page_size_of_65536_is_read(tmp_path):
     path = tmp_path / "kanban.db"
     db = sqlite3.connect(path)
-    db.executescript("PRAGMA page_size=65536; CREATE TABLE tasks(id TEXT PRIMARY KEY); CREATE TABLE task_events(id);")
+    db.executescript(
+        "PRAGMA page_size=65536; CREATE TABLE tasks(id TEXT PRIMARY KEY); CREATE TABLE task_events(id);"
+    )
     db.close()
     assert look(path, deep=True, reference=None).kind == "kanban"
 
@@ -339,11 +374,14 @@ def test_a_page_size_of_65536_is_read(tmp_path):
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become someone else")
 def test_no_permission_is_unknown_not_broken(patient):
     path = patient("state")
-    code = ("import os, sys; from watchdog.sqlite.look import look; os.setuid(65534);"
-            "v = look(sys.argv[1], deep=True); print(v.grade, v.fault)")
+    code = (
+        "import os, sys; from watchdog.sqlite.inspect import look; os.setuid(65534);"
+        "v = look(sys.argv[1], deep=True); print(v.grade, v.fault)"
+    )
     os.chmod(path.parent, 0o755)
-    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True,
-                          cwd=Path(__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, cwd=Path(__file__).parents[2]
+    )
     assert done.stdout.startswith("unknown "), done
     assert "permission" in done.stdout.lower()
 
@@ -353,8 +391,9 @@ def test_a_lock_is_unknown_not_broken(patient):
     db = sqlite3.connect(path, isolation_level=None)
     db.execute("PRAGMA journal_mode=DELETE")
     db.execute("BEGIN EXCLUSIVE")
-    from watchdog.sqlite import deep
-    from watchdog.sqlite.reading import connect
+    from watchdog.sqlite import deep_check as deep
+    from watchdog.sqlite.readonly import connect
+
     real = connect
     deep.connect = lambda where, mode="mode=ro": real(where, mode, timeout=0.05)
     try:
@@ -394,13 +433,15 @@ def fake_hermes(folder: Path, columns: str) -> Path:
     (package / "hermes_cli" / "kanban_db.py").write_text(
         "import sqlite3\n"
         "def init_db(path):\n"
-        f"    sqlite3.connect(path).executescript('CREATE TABLE tasks({columns}); CREATE TABLE task_events(id)')\n")
+        f"    sqlite3.connect(path).executescript('CREATE TABLE tasks({columns}); CREATE TABLE task_events(id)')\n"
+    )
     (package / "hermes_state.py").write_text(
         "import sqlite3\n"
         "class SessionDB:\n"
         "    def __init__(self, path):\n"
         "        sqlite3.connect(path).executescript('CREATE TABLE sessions(id); CREATE TABLE messages(id)')\n"
-        "    def close(self): pass\n")
+        "    def close(self): pass\n"
+    )
     gateway = package / "gateway" / "platforms"
     gateway.mkdir(parents=True, exist_ok=True)
     for init in (package / "gateway" / "__init__.py", gateway / "__init__.py"):
@@ -409,15 +450,17 @@ def fake_hermes(folder: Path, columns: str) -> Path:
         "import sqlite3\n"
         "class ResponseStore:\n"
         "    def __init__(self, db_path):\n"
-        "        sqlite3.connect(db_path).executescript('CREATE TABLE responses(id); CREATE TABLE conversations(id)')\n")
+        "        sqlite3.connect(db_path).executescript('CREATE TABLE responses(id); CREATE TABLE conversations(id)')\n"
+    )
     python = folder / "python3"
-    python.write_text(f"#!/bin/sh\nPYTHONPATH={package} exec {sys.executable} \"$@\"\n")
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={package} exec {sys.executable} "$@"\n')
     python.chmod(0o755)
     return python
 
 
 def test_the_installed_hermes_is_asked_and_asked_again_only_when_it_changed(tmp_path, monkeypatch):
-    from watchdog.sqlite import reference
+    from watchdog.sqlite import installed as reference
+
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     python = fake_hermes(tmp_path, "id, title")
     answer = reference.ask(str(python))
@@ -433,5 +476,5 @@ def test_the_installed_hermes_is_asked_and_asked_again_only_when_it_changed(tmp_
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     fake_hermes(tmp_path, "id, title, newer")
     changed = reference.ask(str(python))
-    assert changed is not None and "newer" in changed.things["kanban"][0].sql
+    assert changed is not None and "newer" in changed.objects["kanban"][0].sql
     assert reference.ask("/bin/true") is None

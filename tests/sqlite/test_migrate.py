@@ -12,9 +12,9 @@ import pytest
 
 from watchdog.errors import WatchdogError
 from watchdog.sqlite.heal import migrate
-from watchdog.sqlite.look import look
+from watchdog.sqlite.inspect import look
 from watchdog.sqlite.migrate import why_not_addable
-from watchdog.sqlite.reference import Thing, columns_of, release
+from watchdog.sqlite.schema import SchemaObject, columns_of, release
 
 NEW = release("0.19.0")
 
@@ -39,11 +39,16 @@ def test_an_old_board_gets_every_column_with_its_type_and_default(old_board):
     assert "tasks.goal_mode INTEGER" in report.added
     assert report.reference == "Hermes 0.19.0, known release"
     assert columns(old_board, "tasks")["goal_mode"] == ("INTEGER", 1, "0")
-    fresh = {column.name for thing in NEW.things["kanban"] if thing.name == "tasks" for column in columns_of(thing.sql)}
+    fresh = {
+        column.name
+        for thing in NEW.objects["kanban"]
+        if thing.name == "tasks"
+        for column in columns_of(thing.sql)
+    }
     assert columns(old_board, "tasks").keys() == fresh
     assert "idx_tasks_session_id" in report.indexes
     after = inject.rows(old_board)["tasks"]
-    assert {rowid: row[:len(before[rowid])] for rowid, row in after.items()} == before
+    assert {rowid: row[: len(before[rowid])] for rowid, row in after.items()} == before
     assert Path(report.backup).exists()
     assert look(old_board, reference=NEW).missing == ()
     assert migrate(old_board, reference=NEW).says == ("no column is missing",)
@@ -57,17 +62,23 @@ def test_a_dry_run_adds_nothing(old_board):
 
 
 def test_other_peoples_columns_and_tables_stay(old_board):
-    inject.Patient(old_board, "kanban", 1).sql("ALTER TABLE tasks ADD COLUMN mine TEXT", "CREATE TABLE theirs(x)")
+    inject.Patient(old_board, "kanban", 1).sql(
+        "ALTER TABLE tasks ADD COLUMN mine TEXT", "CREATE TABLE theirs(x)"
+    )
     migrate(old_board, reference=NEW)
     assert "mine" in columns(old_board, "tasks")
     assert columns(old_board, "theirs")
 
 
 def test_eight_migrators_at_once_all_succeed(old_board):
-    code = ("import sys; from watchdog.sqlite.heal import migrate; from watchdog.sqlite.reference import release\n"
-            "r = migrate(sys.argv[1], reference=release('0.19.0')); print(len(r.added))")
-    racing = [subprocess.Popen([sys.executable, "-c", code, str(old_board)], stdout=subprocess.PIPE, text=True)
-              for _ in range(4)]
+    code = (
+        "import sys; from watchdog.sqlite.heal import migrate; from watchdog.sqlite.schema import release\n"
+        "r = migrate(sys.argv[1], reference=release('0.19.0')); print(len(r.added))"
+    )
+    racing = [
+        subprocess.Popen([sys.executable, "-c", code, str(old_board)], stdout=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
     added = [int(child.communicate()[0]) for child in racing]
     assert [child.returncode for child in racing] == [0] * 4
     assert sorted(added) == [0, 0, 0, 8]
@@ -98,20 +109,23 @@ def test_a_broken_file_is_not_migrated(patient):
         migrate(patient("kanban", "magic byte"), reference=NEW)
 
 
-@pytest.mark.parametrize(("definition", "reason"), [
-    ("a TEXT PRIMARY KEY", "primary key"),
-    ("a TEXT NOT NULL", "NOT NULL without a default"),
-    ("a TEXT DEFAULT CURRENT_TIMESTAMP", "not a constant"),
-    ("a INTEGER DEFAULT (1 + 1)", "not a constant"),
-    ("a TEXT UNIQUE", "UNIQUE"),
-    ("a INTEGER GENERATED ALWAYS AS (1) STORED", "generated"),
-    ("a INTEGER NOT NULL DEFAULT 0", ""),
-    ("a TEXT DEFAULT 'it''s'", ""),
-    ("a REAL DEFAULT -1.5e3", ""),
-    ("a", ""),
-])
+@pytest.mark.parametrize(
+    ("definition", "reason"),
+    [
+        ("a TEXT PRIMARY KEY", "primary key"),
+        ("a TEXT NOT NULL", "NOT NULL without a default"),
+        ("a TEXT DEFAULT CURRENT_TIMESTAMP", "not a constant"),
+        ("a INTEGER DEFAULT (1 + 1)", "not a constant"),
+        ("a TEXT UNIQUE", "UNIQUE"),
+        ("a INTEGER GENERATED ALWAYS AS (1) STORED", "generated"),
+        ("a INTEGER NOT NULL DEFAULT 0", ""),
+        ("a TEXT DEFAULT 'it''s'", ""),
+        ("a REAL DEFAULT -1.5e3", ""),
+        ("a", ""),
+    ],
+)
 def test_what_alter_table_cannot_add_is_said_and_not_tried(definition, reason):
-    thing = Thing("table", "t", "t", f"CREATE TABLE t(z, {definition})")
+    thing = SchemaObject("table", "t", "t", f"CREATE TABLE t(z, {definition})")
     column = next(one for one in columns_of(thing.sql) if one.name == "a")
     found = why_not_addable(thing, column)
     assert reason in found and bool(reason) == bool(found)

@@ -10,99 +10,164 @@ from collections.abc import Callable
 from typing import Any
 
 WELL, WRONG, USAGE, OURS = 0, 1, 2, 3
-COLOURS = {"well": "32", "drifted": "33", "damaged": "31", "broken": "31;1", "unknown": "35"}
 
 
 def add_arguments(subparsers: Any) -> None:
     """Register `db` and its commands."""
     db = subparsers.add_parser(
-        "db", help="look at, heal, migrate and back up Hermes databases", formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="The database doctor: look without touching, heal on a copy, never lose a row.", epilog=(
+        "db",
+        help="look at, heal, migrate and back up Hermes databases",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="The database doctor: look without touching, heal on a copy, never lose a row.",
+        epilog=(
             "examples:\n"
             "  hermes-watchdog db check --home ~/.hermes          a quick look at every database\n"
             "  hermes-watchdog db check --deep ~/.hermes/state.db SQLite's own checks, too\n"
             "  hermes-watchdog db heal ~/.hermes/state.db --dry-run\n"
-            "  hermes-watchdog db undo ~/.hermes/state.db         put back what a heal replaced"))
+            "  hermes-watchdog db undo ~/.hermes/state.db         put back what a heal replaced"
+        ),
+    )
     commands = db.add_subparsers(dest="db_command", required=True, metavar="COMMAND")
 
-    check = _command(commands, "check", run_check, "say how a database is; nothing is touched",
-                     "Grades: well, drifted (the schema lacks something), damaged (SQLite opens it, but not all is "
-                     "sound), broken (SQLite cannot open it), unknown (busy, no permission, not there).",
-                     "hermes-watchdog db check --home ~/.hermes\n"
-                     "  hermes-watchdog db check --deep --json state.db kanban.db")
+    check = _command(
+        commands,
+        "check",
+        run_check,
+        "say how a database is; nothing is touched",
+        "Grades: well, drifted (the schema lacks something), damaged (SQLite opens it, but not all is "
+        "sound), broken (SQLite cannot open it), unknown (busy, no permission, not there).",
+        "hermes-watchdog db check --home ~/.hermes\n"
+        "  hermes-watchdog db check --deep --json state.db kanban.db",
+    )
     check.add_argument("files", nargs="*", metavar="FILE", help="databases (default: all of the Hermes home)")
-    check.add_argument("--home", metavar="DIR", help="every database of this Hermes home, boards included (default: $HERMES_HOME, else ~/.hermes)")
-    check.add_argument("--deep", action="store_true",
-                       help="also integrity_check, foreign keys, full-text indexes and content, in a process of its own")
+    check.add_argument(
+        "--home",
+        metavar="DIR",
+        help="every database of this Hermes home, boards included (default: $HERMES_HOME, else ~/.hermes)",
+    )
+    check.add_argument(
+        "--deep",
+        action="store_true",
+        help="also integrity_check, foreign keys, full-text indexes and content, in a process of its own",
+    )
     _reference_arguments(check)
     _json(check)
 
-    heal = _command(commands, "heal", run_heal, "repair a database on a copy and swap it in",
-                    "Stop the gateway first: heal refuses while any process has the file open. The original goes to "
-                    "FILE.quarantine with a manifest; `db undo FILE` puts it back. Exit 0: healed, nothing lost · 1: not "
-                    "healed, or some rows are lost (said per table).",
-                    "hermes-watchdog db heal ~/.hermes/state.db --dry-run\n"
-                    "  hermes-watchdog db heal ~/.hermes/state.db --yes --json")
+    heal = _command(
+        commands,
+        "heal",
+        run_heal,
+        "repair a database on a copy and swap it in",
+        "Stop the gateway first: heal refuses while any process has the file open. The original goes to "
+        "FILE.quarantine with a manifest; `db undo FILE` puts it back. Exit 0: healed, nothing lost or in doubt · "
+        "1: not healed, or some rows are lost or doubtful (said per table).",
+        "hermes-watchdog db heal ~/.hermes/state.db --dry-run\n"
+        "  hermes-watchdog db heal ~/.hermes/state.db --yes --json",
+    )
     heal.add_argument("file", metavar="FILE")
-    heal.add_argument("--dry-run", action="store_true", help="do everything on a copy, report, and change nothing")
+    heal.add_argument(
+        "--dry-run", action="store_true", help="do everything on a copy, report, and change nothing"
+    )
     heal.add_argument("--yes", action="store_true", help="do not ask before the swap")
     _backups(heal)
     _reference_arguments(heal)
     _json(heal)
 
-    undo = _command(commands, "undo", run_undo, "put back the file that the last heal replaced",
-                    "What is there now goes to quarantine first, so undo itself can be undone by hand.",
-                    "hermes-watchdog db undo ~/.hermes/state.db")
+    undo = _command(
+        commands,
+        "undo",
+        run_undo,
+        "put back the file that the last heal replaced",
+        "What is there now goes to quarantine first, so undo itself can be undone by hand.",
+        "hermes-watchdog db undo ~/.hermes/state.db",
+    )
     undo.add_argument("file", metavar="FILE")
     _json(undo)
 
-    migrate = _command(commands, "migrate", run_migrate, "add the columns a table lacks",
-                       "Names, types, defaults and indexes come from the schema of the installed Hermes, never from a log "
-                       "line. A backup is taken first; a running gateway does not mind.",
-                       "hermes-watchdog db migrate ~/.hermes/kanban.db --dry-run")
+    migrate = _command(
+        commands,
+        "migrate",
+        run_migrate,
+        "add the columns a table lacks",
+        "Names, types, defaults and indexes come from the schema of the installed Hermes, never from a log "
+        "line. A backup is taken first; a running gateway does not mind.",
+        "hermes-watchdog db migrate ~/.hermes/kanban.db --dry-run",
+    )
     migrate.add_argument("file", metavar="FILE")
     migrate.add_argument("--dry-run", action="store_true", help="say what would be added")
     _backups(migrate)
     _reference_arguments(migrate)
     _json(migrate)
 
-    backup = _command(commands, "backup", run_backup, "take a verified backup",
-                      "Taken beside a running gateway, checked before it counts; a backup that fails its check never "
-                      "replaces a good one.", "hermes-watchdog db backup --home ~/.hermes --keep 7")
-    backup.add_argument("files", nargs="*", metavar="FILE", help="databases (default: all of the Hermes home)")
+    backup = _command(
+        commands,
+        "backup",
+        run_backup,
+        "take a verified backup",
+        "Taken beside a running gateway, checked before it counts; a backup that fails its check never "
+        "replaces a good one.",
+        "hermes-watchdog db backup --home ~/.hermes --keep 7",
+    )
+    backup.add_argument(
+        "files", nargs="*", metavar="FILE", help="databases (default: all of the Hermes home)"
+    )
     backup.add_argument("--home", metavar="DIR", help="every database of this Hermes home")
-    backup.add_argument("--keep", type=int, default=3, metavar="N", help="good backups to keep per database (default 3)")
+    backup.add_argument(
+        "--keep", type=int, default=3, metavar="N", help="good backups to keep per database (default 3)"
+    )
     _backups(backup)
     _json(backup)
 
 
-def _command(commands: Any, name: str, function: Callable[[argparse.Namespace], int], short: str, long: str,
-             example: str) -> argparse.ArgumentParser:
+def _command(
+    commands: Any,
+    name: str,
+    function: Callable[[argparse.Namespace], int],
+    short: str,
+    long: str,
+    example: str,
+) -> argparse.ArgumentParser:
     import textwrap
 
     parser: argparse.ArgumentParser = commands.add_parser(
-        name, help=short, formatter_class=argparse.RawDescriptionHelpFormatter, description=textwrap.fill(long, 100),
-        epilog=f"examples:\n  {example}")
+        name,
+        help=short,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=textwrap.fill(long, 100),
+        epilog=f"examples:\n  {example}",
+    )
     parser.set_defaults(run=lambda args: guarded(function, args))
     return parser
 
 
 def _json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="for scripts: JSON on standard output and nothing else")
+    parser.add_argument(
+        "--json", action="store_true", help="for scripts: JSON on standard output and nothing else"
+    )
 
 
 def _backups(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--backups", metavar="DIR", help="where the backups of this database are (default FILE.backups)")
+    parser.add_argument(
+        "--backups", metavar="DIR", help="where the backups of this database are (default FILE.backups)"
+    )
 
 
 def _reference_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--hermes", metavar="PYTHON|VERSION", default="", help=(
-        "the schema to compare with: the Python that runs Hermes, or a known release such as 0.19.0 "
-        "(default: the Hermes found here, else the nearest known release)"))
+    parser.add_argument(
+        "--hermes",
+        metavar="PYTHON|VERSION",
+        default="",
+        help=(
+            "the schema to compare with: the Python that runs Hermes, or a known release such as 0.19.0 "
+            "(default: the Hermes found here, else the nearest known release)"
+        ),
+    )
 
 
 def guarded(function: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
-    """Run a command; what we refuse is exit 1 with the reason, what we did not foresee is exit 3 with a traceback."""
+    """Run a command; what we refuse is exit 1 with the reason, what we did not foresee is exit 3 with a
+    traceback.
+    """
     from watchdog.errors import WatchdogError
 
     try:
@@ -117,6 +182,7 @@ def guarded(function: Callable[[argparse.Namespace], int], args: argparse.Namesp
         return WRONG
     except Exception:
         import traceback
+
         traceback.print_exc()
         return OURS
 
@@ -127,9 +193,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def run_check(args: argparse.Namespace) -> int:
+    from watchdog.cli import db_report
     from watchdog.cli.progress import Progress
-    from watchdog.sqlite import holders
-    from watchdog.sqlite.look import look
+    from watchdog.sqlite import openers as holders
+    from watchdog.sqlite.inspect import look
 
     files = _files(args)
     if files is None:
@@ -142,66 +209,39 @@ def run_check(args: argparse.Namespace) -> int:
             progress(f"looking at {file}")
             verdicts.append(look(file, deep=args.deep, known=_known(file), reference=reference, taken=taken))
     if args.json:
-        print(json.dumps([{"path": one.path, "grade": one.grade, "fault": one.fault, "detail": list(one.detail),
-                           "sqlite": one.sqlite, "kind": one.kind, "reference": one.reference,
-                           "missing": [list(column) for column in one.missing],
-                           "holders": [list(holder) for holder in one.holders]} for one in verdicts], indent=1))
+        print(json.dumps([db_report.check_as_json(verdict) for verdict in verdicts], indent=1))
     else:
-        for one in verdicts:
-            print(f"{_coloured(one.grade)}  {_shown(one.path)}" + (f": {one.fault}" if one.fault else ""))
-            for text in one.detail:
-                print(f"    {text}")
-            if one.grade in ("damaged", "broken") and not one.holders:
-                print(f"    next: stop the gateway, then hermes-watchdog db heal {_shown(one.path)} --dry-run")
-            elif one.grade == "drifted" and one.missing:
-                print(f"    next: hermes-watchdog db migrate {_shown(one.path)} --dry-run")
-        if verdicts:
-            print(f"looked with SQLite {verdicts[0].sqlite}" + ("" if args.deep else "; --deep looks inside the tables"))
-    return WELL if all(one.grade == "well" for one in verdicts) else WRONG
+        db_report.print_check(verdicts, args.deep)
+    return WELL if all(verdict.grade == "well" for verdict in verdicts) else WRONG
 
 
 def run_heal(args: argparse.Namespace) -> int:
     from pathlib import Path
 
+    from watchdog.cli import db_report
     from watchdog.cli.progress import Progress
     from watchdog.sqlite.heal import heal
 
-    if not args.yes and not args.dry_run and not _asked(f"heal {_shown(args.file)} on a copy and swap it in?"):
+    if (
+        not args.yes
+        and not args.dry_run
+        and not _asked(f"heal {db_report.shown(args.file)} on a copy and swap it in?")
+    ):
         print("not healed: say --yes, or look first with --dry-run", file=sys.stderr)
         return WRONG
     with Progress() as progress:
-        report = heal(args.file, backups=Path(args.backups) if args.backups else None, dry_run=args.dry_run,
-                      progress=progress, reference=_reference(args, [args.file]))
+        report = heal(
+            args.file,
+            backups=Path(args.backups) if args.backups else None,
+            dry_run=args.dry_run,
+            progress=progress,
+            reference=_reference(args, [args.file]),
+        )
     if args.json:
-        print(json.dumps({"path": report.path, "before": report.before.grade, "after": report.after.grade,
-                          "fault": report.before.fault, "left": report.after.fault, "rung": report.rung,
-                          "tables": {name: vars_of(rows) for name, rows in report.tables.items()},
-                          "quarantine": report.quarantine, "dry_run": args.dry_run, "says": list(report.says)}, indent=1))
+        print(json.dumps(db_report.heal_as_json(report), indent=1))
     else:
-        print(f"before: {_coloured(report.before.grade)}" + (f", {report.before.fault}" if report.before.fault else ""))
-        if report.rung:
-            print(f"{'would heal' if args.dry_run else 'healed'} by: {report.rung}")
-        if report.tables:
-            _print_table(report.tables)
-        for text in report.says:
-            print(f"  {text}")
-        print(f"after:  {_coloured(report.after.grade)}" + (f", {report.after.fault}" if report.after.fault else ""))
-        if report.quarantine and not args.dry_run:
-            print(f"the original is in {_shown(report.quarantine)}; hermes-watchdog db undo {_shown(report.path)} puts it back")
-    if args.dry_run:
-        return WELL if report.before.grade == "well" or (report.rung and not report.lost) else WRONG
+        db_report.print_heal(report)
     return WELL if report.ok else WRONG
-
-
-def vars_of(rows: Any) -> dict[str, int]:
-    return {"there": rows.there, "saved": rows.saved, "lost": rows.lost, "reconstructed": rows.reconstructed}
-
-
-def _print_table(tables: Any) -> None:
-    width = max(len("table"), *(len(name) for name in tables))
-    print(f"  {'table':<{width}} {'there':>8} {'saved':>8} {'lost':>8} {'reconstructed':>14}")
-    for name, rows in tables.items():
-        print(f"  {name:<{width}} {rows.there:>8} {rows.saved:>8} {rows.lost:>8} {rows.reconstructed:>14}")
 
 
 def run_undo(args: argparse.Namespace) -> int:
@@ -209,8 +249,16 @@ def run_undo(args: argparse.Namespace) -> int:
 
     report = undo(args.file)
     if args.json:
-        print(json.dumps({"path": report.path, "ok": report.ok, "says": list(report.says),
-                          "quarantine": report.quarantine}))
+        print(
+            json.dumps(
+                {
+                    "path": report.path,
+                    "ok": report.ok,
+                    "says": list(report.says),
+                    "quarantine": report.quarantine,
+                }
+            )
+        )
     else:
         print("\n".join(report.says))
     return WELL if report.ok else WRONG
@@ -221,23 +269,33 @@ def run_migrate(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from watchdog.errors import WatchdogError
-    from watchdog.sqlite import reference as known
+    from watchdog.sqlite import schema as known
     from watchdog.sqlite.heal import migrate
 
     reference = _reference(args, [args.file])
     if reference is None:
         reference = known.releases()[-1]
         if not args.dry_run:
-            raise WatchdogError(f"{args.file}: no Hermes was found here, so which columns it wants is not known; give "
-                                f"--hermes with its Python or a release, such as --hermes {reference.name.split()[1][:-1]}")
-    report = migrate(args.file, reference=reference, dry_run=args.dry_run,
-                     backups=Path(args.backups) if args.backups else None)
+            raise WatchdogError(
+                f"{args.file}: no Hermes was found here, so which columns it wants is not known; give "
+                f"--hermes with its Python or a release, such as --hermes {reference.name.split()[1][:-1]}"
+            )
+    report = migrate(
+        args.file,
+        reference=reference,
+        dry_run=args.dry_run,
+        backups=Path(args.backups) if args.backups else None,
+    )
     if args.json:
         print(json.dumps({**asdict(report), "ok": report.ok}, indent=1))
     else:
         print(f"compared with {report.reference}")
-        for word, names in (("would add" if args.dry_run else "added", report.added), ("was there", report.there),
-                            ("index", report.indexes), ("cannot add", report.cannot)):
+        for word, names in (
+            ("would add" if args.dry_run else "added", report.added),
+            ("was there", report.there),
+            ("index", report.indexes),
+            ("cannot add", report.cannot),
+        ):
             for name in names:
                 print(f"  {word} {name}")
         for text in (*report.says, *([f"backup: {report.backup}"] if report.backup else [])):
@@ -270,21 +328,25 @@ def run_backup(args: argparse.Namespace) -> int:
     return WELL if all(report.ok for report in reports) else WRONG
 
 
-# --- shared ----------------------------------------------------------------------------------------------------------
+# --- shared
+# ----------------------------------------------------------------------------------------------------------
+
 
 def _files(args: argparse.Namespace) -> list[str] | None:
     from pathlib import Path
 
-    from watchdog.sqlite.look import databases
+    from watchdog.sqlite.inspect import databases
 
     files = list(args.files)
     if args.home or not files:
-        from watchdog.cli.common import context
-        from watchdog.cli.place import need_home
+        from watchdog.cli.context import job_of, need_home
 
-        home = Path(args.home) if args.home else context(args).home
+        home = Path(args.home) if args.home else job_of(args).home
         if not args.home and not os.path.lexists(home):
-            print(f"which database? give FILE, or --home DIR for all of a Hermes home ({home} is not there)", file=sys.stderr)
+            print(
+                f"which database? give FILE, or --home DIR for all of a Hermes home ({home} is not there)",
+                file=sys.stderr,
+            )
             return None
         need_home(home)
         found = [str(path) for path in databases(home)]
@@ -296,7 +358,10 @@ def _files(args: argparse.Namespace) -> list[str] | None:
 
 
 def _known(file: str) -> Any:
-    """What the last good backup beside the file held. Without one, what takes and checks backups is not even loaded."""
+    """What the last good backup beside the file held.
+
+    Without one, what takes and checks backups is not even loaded.
+    """
     if not os.path.isdir(os.path.realpath(file) + ".backups"):
         return None
     from watchdog.sqlite.backup import known
@@ -308,27 +373,18 @@ def _reference(args: argparse.Namespace, files: list[str]) -> Any:
     from pathlib import Path
 
     from watchdog.errors import WatchdogError
-    from watchdog.sqlite import reference
+    from watchdog.sqlite import installed
+    from watchdog.sqlite.schema import release
 
     if args.hermes:
-        found = reference.release(args.hermes) or reference.installed(python=args.hermes)
+        found = release(args.hermes) or installed.installed(python=args.hermes)
         if found is None:
-            raise WatchdogError(f"--hermes {args.hermes}: neither a known release nor a Python that can import Hermes")
+            raise WatchdogError(
+                f"--hermes {args.hermes}: neither a known release nor a Python that can import Hermes"
+            )
         return found
     home = Path(getattr(args, "home", None) or os.path.dirname(os.path.realpath(files[0])))
-    return reference.installed(home)
-
-
-def _coloured(grade: str) -> str:
-    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
-        return f"{grade:8}" if grade else ""
-    return f"\033[{COLOURS.get(grade, '0')}m{grade:8}\033[0m"
-
-
-def _shown(path: str) -> str:
-    """A path on one line, whatever is in its name."""
-    import shlex
-    return shlex.quote(path) if path.isprintable() else repr(path)
+    return installed.installed(home)
 
 
 def _asked(question: str) -> bool:

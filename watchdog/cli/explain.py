@@ -3,96 +3,147 @@
 from __future__ import annotations
 
 import argparse
+from datetime import datetime
 from typing import Any
 
-from watchdog.cli.common import WELL, WRONG, a_time, add_common, colours, context, in_zone, paint, print_json
+from watchdog.cli.context import WELL, WRONG, Job, colours, in_zone, job_of, need_home, paint, print_json
+from watchdog.cli.parser import a_time, add_command, add_common
+from watchdog.config.yaml import _near
+from watchdog.detect.evaluate import Seen, lines_by_source
+from watchdog.detect.explain import Explanation, explain, explain_record
+from watchdog.errors import WatchdogError
+from watchdog.model import Event, Rule
+from watchdog.sources.read import read_all, read_line
+from watchdog.text import clock, harmless, iso, redact
 
-EPILOG = """\
+EXAMPLES = """\
 examples:
-  hermes-watchdog explain session-stuck                 each witness: holds or not, how far from its limit
+  hermes-watchdog explain session-stuck                 each condition: met or not, how far from its limit
   hermes-watchdog explain session-stuck --home ~/.hermes --now '2026-05-19 10:41:00'
   hermes-watchdog explain '2026-05-19 10:15:00,123 INFO gateway.run: response ready: platform=telegram chat=42 time=3.1s'
-"""
+
+exit codes: 0 it does not fire · 1 it fires"""
 
 
 def add_arguments(commands: Any) -> None:
-    parser = commands.add_parser("explain", help="why a rule fires or does not", epilog=EPILOG,
-                                 formatter_class=argparse.RawDescriptionHelpFormatter,
-                                 description="Explain a rule on a home, or one line of a log.")
+    parser = add_command(commands, "explain", run, EXAMPLES)
     parser.add_argument("what", metavar="RULE|LINE", help="the id of a rule, or a line of a log in quotes")
     parser.add_argument("--now", type=a_time, metavar="TIME", help="as of this time (default: now)")
-    parser.add_argument("--gateway", choices=("running", "dead", "unknown"), help="take the process as this, as replay does")
+    parser.add_argument(
+        "--gateway", choices=("running", "dead", "unknown"), help="take the process as this, as replay does"
+    )
     add_common(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    ctx = context(args)
-    rule = ctx.book.rule(args.what)
+    job = job_of(args)
+    rule = job.book.rule(args.what)
     if rule is not None:
-        return explain_rule(args, ctx, rule)
+        return explain_rule(args, job, rule)
     if " " not in args.what.strip():
-        from watchdog.errors import WatchdogError
-        from watchdog.yamlfile import _near
+        off = f" ({job.book.off[args.what]} switched it off)" if args.what in job.book.off else ""
+        raise WatchdogError(
+            f"there is no rule '{args.what}'{off}{_near(args.what, [rule.id for rule in job.book.rules])}; "
+            "hermes-watchdog rules list shows them"
+        )
+    return explain_line(args, job)
 
-        off = f" ({ctx.book.off[args.what]} switched it off)" if args.what in ctx.book.off else ""
-        raise WatchdogError(f"there is no rule '{args.what}'{off}{_near(args.what, [rule.id for rule in ctx.book.rules])}; "
-                            "hermes-watchdog rules list shows them")
-    return explain_line(args, ctx)
 
-
-def explain_rule(args: argparse.Namespace, ctx: Any, rule: Any) -> int:
-    from watchdog.cli.place import need_home
-    from watchdog.evaluate import lines_by_source
-    from watchdog.explain import explain
-    from watchdog.pipeline import look_back
-    from watchdog.reading import read_all
-
-    need_home(ctx.home)
-    now = in_zone(args.now, ctx) if args.now else ctx.now
-    start = look_back(ctx.book, ctx.look_at_store(), now)
-    with read_all(ctx.sources(stated=args.gateway or ""), lines_by_source([rule]), start, now) as reading:
-        told = explain(rule, reading, now)
+def explain_rule(args: argparse.Namespace, job: Job, rule: Rule) -> int:
+    need_home(job.home)
+    now = in_zone(args.now, job) if args.now else job.now
+    start = job.run(job.look_at_store(), now).start
+    sources = job.sources(stated=args.gateway or "")
+    with read_all(sources, lines_by_source([rule]), start, now) as reading:
+        seen = Seen(reading.blind, reading.traces, reading.slow, reading.lost, sources.tool_calls)
+        found = explain(rule, reading.events, seen, now)
     if args.json:
-        print_json(told)
+        print_json(_explanation_json(found, now))
     else:
-        on = colours()
-        print(f"{paint(rule.id, 'bold', on)}: {rule.title} ({rule.severity}, {rule.where})")
-        if told["not_checked"]:
-            print(f"  not checked: {told['not_checked']}")
-        for witness in told["witnesses"]:
-            mark = paint("holds", "high", on) if witness["holds"] else paint("does not hold", "good", on)
-            print(f"  {witness['kind']}: {mark}{' since ' + witness['since'] if witness['since'] else ''}")
-            for state in witness["state"]:
-                print(paint(f"      {state}", "dim", on))
-        for says in told["fires"]:
-            print(f"  fires: {says}")
-        if not told["fires"] and not told["not_checked"]:
-            print("  does not fire")
-    return WRONG if told["fires"] else WELL
+        print("\n".join(rule_lines(rule, found)))
+    return WRONG if found.fires else WELL
 
 
-def explain_line(args: argparse.Namespace, ctx: Any) -> int:
-    from watchdog.explain import explain_line as explained
+def rule_lines(rule: Rule, found: Explanation) -> list[str]:
+    """How near a rule is to firing, condition by condition."""
+    on = colours()
+    lines = [f"{paint(rule.id, 'bold', on)}: {rule.title} ({rule.severity}, {rule.where})"]
+    if found.not_checked:
+        lines.append(f"  not checked: {found.not_checked}")
+    for condition in found.conditions:
+        mark = paint("met", "high", on) if condition.holds else paint("not met", "good", on)
+        since = f" since {clock(condition.since)}" if condition.since else ""
+        lines.append(f"  {condition.kind}: {mark}{since}")
+        lines += [paint(f"      {state}", "dim", on) for state in condition.state]
+    lines += [f"  fires: {sentence}" for sentence in found.fires]
+    if not found.fires and not found.not_checked:
+        lines.append("  does not fire")
+    return lines
 
-    told = explained(ctx.book, args.what, ctx.settings.zone)
+
+def _explanation_json(found: Explanation, now: datetime) -> dict[str, Any]:
+    return {
+        "rule": found.rule,
+        "at": iso(now),
+        "not_checked": found.not_checked,
+        "witnesses": [
+            {
+                "kind": condition.kind,
+                "holds": condition.holds,
+                "since": iso(condition.since),
+                "state": list(condition.state),
+            }
+            for condition in found.conditions
+        ],
+        "fires": list(found.fires),
+    }
+
+
+def explain_line(args: argparse.Namespace, job: Job) -> int:
+    event, cut = read_line(args.what, job.settings.zone, job.book.vocabulary)
+    words, uses = explain_record(job.book, event)
     if args.json:
-        print_json(told)
+        record = {
+            "at": iso(event.at) if _has_time(event) else None,
+            "level": event.level,
+            "logger": event.logger,
+            "session": event.session,
+            "text": redact(harmless(event.text)),
+            "cut": cut,
+            "ambiguous": event.ambiguous,
+        }
+        print_json({"record": record, "words": words, "matches": [_use_json(use) for use in uses]})
         return WELL
     on = colours()
-    record = told["record"]
-    if record["at"]:
-        print(f"record: {record['at']} {record['level']} {record['logger']}{' [' + record['session'] + ']' if record['session'] else ''}")
+    if _has_time(event):
+        session = f" [{event.session}]" if event.session else ""
+        print(f"record: {clock(event.at)} {event.level} {event.logger}{session}")
     else:
         print("record: no time stamp, so this is taken as the message alone")
-    print(f"message as rules see it: {record['text']}")
-    if record["cut"]:
+    print(f"message as rules see it: {redact(harmless(event.text))}")
+    if cut:
         print("  chat text was cut out of it")
-    if record["ambiguous"]:
-        print(f"  {paint('ambiguous', 'high', on)}: {record['ambiguous']}; it is reported and never used")
-    for match in told["matches"]:
-        captured = ", ".join(f"{name}={value}" for name, value in match["captured"].items())
-        print(f"  {paint(match['rule'], 'bold', on)} ({match['kind']}, {match['role']}, in {match['in']}){': ' + captured if captured else ''}")
-    if not told["matches"]:
+    if event.ambiguous:
+        print(f"  {paint('ambiguous', 'high', on)}: {event.ambiguous}; it is reported and never used")
+    about = {word.id: word.about for word in job.book.vocabulary.words.values()}
+    for word in words:
+        print(f"this is {paint(word, 'bold', on)}: {about[word.partition('/')[0]]}")
+    for use in uses:
+        captured = ", ".join(f"{name}={value}" for name, value in use.captured.items())
+        print(
+            f"  {paint(use.rule, 'bold', on)} ({use.kind}, {use.role}, in {use.source})"
+            + (f": {captured}" if captured else "")
+        )
+    if not uses:
         print("  no rule's pattern matches it")
     return WELL
+
+
+def _has_time(event: Event) -> bool:
+    """Whether the line had a time stamp: without one its time is the beginning of time."""
+    return event.at.year > 1
+
+
+def _use_json(use: Any) -> dict[str, Any]:
+    found = {"rule": use.rule, "kind": use.kind, "role": use.role, "in": use.source, "captured": use.captured}
+    return found | ({"slow": use.slow} if use.slow else {})

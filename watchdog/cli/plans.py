@@ -1,266 +1,411 @@
-"""What the watchdog would do, and the leave to do it: plans, plan, approve, refuse, arm, disarm, resume, abandon, audit."""
+"""Plans and permission to carry them out: plans, plan, approve, refuse, arm, disarm, resume, abandon, audit."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
-from watchdog.cli.common import WELL, WRONG, Context, add_command, add_common, colours, context, paint, print_json
-from watchdog.cli.place import need_known, store_of
-from watchdog.cli.plans_shown import line, plan_json, shown
+from watchdog.approval import record as approval
+from watchdog.approval.reasons import Note
+from watchdog.approval.record import COMMAND_LINE, LENGTH, GivenAnswer
+from watchdog.cli.context import (
+    CONFIG,
+    WELL,
+    WRONG,
+    Job,
+    colours,
+    job_of,
+    need_known,
+    paint,
+    print_json,
+    store_of,
+)
+from watchdog.cli.parser import add_command, add_common
 from watchdog.errors import WatchdogError
+from watchdog.job import sibling_jobs
+from watchdog.model import Outcome, Plan, Reason, plain, unpacked
+from watchdog.notify.translate import in_english
+from watchdog.pipeline import tell_outcomes
+from watchdog.repair import abandon
+from watchdog.reports.check import chain_of
+from watchdog.service.answering import carry_out_now
+from watchdog.service.status import held_plans, machine_of
+from watchdog.store import Store, audit
+from watchdog.store import plans as rows
+from watchdog.store.plans import Stored
+from watchdog.store.times import when
+from watchdog.system.users import person
+from watchdog.text import clock, harmless, iso, spell
 
-if TYPE_CHECKING:
-    from watchdog.model import Outcome
-    from watchdog.store import Store
-    from watchdog.store.plans import Stored
-    from watchdog.world import World
-
-HELP = {
-    "plans": (
-        "what is proposed, asked, done",
-        """\
+EXAMPLES = {
+    "plans": """\
 examples:
-  hermes-watchdog plans               open questions first, then what became of the others
+  hermes-watchdog plans               open questions first, then what waits, then what became of the others
   hermes-watchdog plans --json
 
-exit codes: 0 nothing waits for you · 1 a question is open, or a plan was cut off in the middle""",
-    ),
-    "plan": (
-        "one plan: the exact commands, why, and what became of it",
-        """\
+exit codes: 0 nothing waits · 1 a question is open, a plan is on hold or was interrupted, or the watchdog is disarmed""",
+    "plan": """\
 examples:
-  hermes-watchdog plan 7              steps, costs, evidence, output of what was done
+  hermes-watchdog plan 7              steps, side effects, evidence, output of what was done
   hermes-watchdog plan 7 --code       also make a fresh code to answer with, for this shell""",
-    ),
-    "approve": (
-        "let a plan be carried out, with the code from its message; acts at once",
-        """\
-The code is for exactly the commands that 'plan ID' shows, works once, and is void after the time in the message.
-Before acting the watchdog looks again: when the fault is gone, or the plan would be another one by now, nothing is done.
+    "approve": """\
+Without a code, on a terminal, it shows the plan and asks. A code is for exactly the commands that 'plan' shows, works
+once, and is void after the time in the message. Before acting the watchdog looks again: when the fault is gone, or the
+plan would be another one by now, nothing is done.
 
 examples:
-  hermes-watchdog approve K7MNPQRS
+  hermes-watchdog approve             shows the plan and asks y/n
+  hermes-watchdog approve K7MNPQRS    the code from the message
   hermes-watchdog approve -           read the code from standard input, so that no process list shows it
 
-exit codes: 0 done, and verified by every rule that is switched on · 1 not done, or it did not help · 2 the code or the arguments are wrong""",
-    ),
-    "refuse": (
-        "say no; the recipe is not proposed again for some hours",
-        """\
+exit codes: 0 done and verified · 1 not done, or it did not help · 2 the code or the arguments are wrong""",
+    "refuse": """\
+The same fix is not proposed again for some hours (settings: approval: refused_for).
+
 examples:
-  hermes-watchdog refuse K7MNPQRS
-  hermes-watchdog refuse - """,
-    ),
-    "arm": (
-        "let the watchdog act again after it disarmed itself",
-        """\
-It disarms itself when health is not better after an action, or when a cure does not last. Look at the cause first.
+  hermes-watchdog refuse              shows the plan and asks y/n
+  hermes-watchdog refuse K7MNPQRS""",
+    "arm": """\
+The watchdog disarms itself when an action did not help or the fault came back. Look at the cause first.
 
 examples:
   hermes-watchdog arm --because 'disk replaced'
-  hermes-watchdog arm --forget        cures that failed may be tried again too""",
-    ),
-    "disarm": (
-        "only look and tell from now on, until armed again",
-        """\
+  hermes-watchdog arm --forget        also try again what failed before""",
+    "disarm": """\
 examples:
   hermes-watchdog disarm --because 'migrating the server this week'""",
-    ),
-    "resume": (
-        "go on with a plan that was cut off in the middle",
-        """\
-Steps that were finished are not repeated. A command that may have run half way is not begun again.
+    "resume": """\
+Steps that were finished are not repeated. A command that may have run half way is not started again.
 
 examples:
-  hermes-watchdog plan 7              first see where it was cut off
+  hermes-watchdog plan 7              first see where it stopped
   hermes-watchdog resume 7""",
-    ),
-    "abandon": (
-        "leave a plan that was cut off as it is",
-        """\
+    "abandon": """\
 examples:
   hermes-watchdog abandon 7""",
-    ),
-    "audit": (
-        "who asked, answered and did what, when and why; nobody can change it",
-        """\
+    "audit": """\
+Who asked, answered and did what, when and why. No command changes a line. Each carries the hash of the one before;
+messages about plans show the first eight characters of the newest, so that a past that was rewritten shows.
+
 examples:
   hermes-watchdog audit
   hermes-watchdog audit --plan 7
-  hermes-watchdog audit --json        one JSON object per line""",
-    ),
+  hermes-watchdog audit --verify             is every line as it was written, and none gone?
+  hermes-watchdog audit --verify 1a2b3c4d    and is the line still there that a message named?
+  hermes-watchdog audit --json               one JSON object per line
+
+exit codes of --verify: 0 the chain holds · 1 it is broken, or could not be followed to its beginning""",
 }
 
 
 def add_arguments(commands: Any) -> None:
     made = {}
-    for name, (says, examples) in HELP.items():
-        made[name] = add_command(commands, name, says, examples, RUN[name])
+    for name, examples in EXAMPLES.items():
+        made[name] = add_command(commands, name, RUN[name], examples)
         add_common(made[name])
     for name in ("plan", "resume", "abandon"):
-        made[name].add_argument("id", metavar="ID", type=int, help="number of the plan")
+        made[name].add_argument("id", metavar="PLAN", type=int, help="number of the plan")
     made["plan"].add_argument("--code", action="store_true", help="make a code to answer with in this shell")
     for name in ("approve", "refuse"):
-        made[name].add_argument("code", metavar="CODE", help="the eight characters from the message; - reads them from standard input")
+        made[name].add_argument(
+            "code",
+            metavar="CODE",
+            nargs="?",
+            help="the eight characters from the message; - reads them from standard input",
+        )
     for name in ("arm", "disarm"):
-        made[name].add_argument("--because", metavar="WORDS", default="", help="for the audit, and for whoever looks next")
-    made["arm"].add_argument("--forget", action="store_true", help="cures that failed for a key may be tried again for it")
-    made["audit"].add_argument("--plan", metavar="ID", type=int, help="only the lines of this plan")
+        made[name].add_argument(
+            "--because",
+            metavar="WORDS",
+            default="",
+            help="the reason, for the audit and for whoever looks next",
+        )
+    made["arm"].add_argument(
+        "--forget", action="store_true", help="a fix that failed may be tried again for the same fault"
+    )
+    made["audit"].add_argument("--plan", metavar="PLAN", type=int, help="only the lines of this plan")
+    made["audit"].add_argument(
+        "--verify",
+        metavar="HEAD",
+        nargs="?",
+        const="",
+        help="follow the chain of hashes; with the characters from a message, also look for that line",
+    )
 
 
 def run_plans(args: argparse.Namespace) -> int:
-    from watchdog.store import plans as rows
-
-    ctx = context(args)
-    store = ctx.look_at_store()
-    every = rows.newest(store) if store else ()
-    waiting = [one for one in every if one.state in (*rows.OPEN, *rows.UNFINISHED)]
-    armed = rows.history(store, ctx.now).disarmed
-    if args.json:
-        print_json(
-            {"plans": [plan_json(one) for one in every], "disarmed": {"at": armed.at, "by": armed.by, "why": armed.why} if armed else None}
-        )
-        return WRONG if waiting else WELL
-    if armed:
-        print(f"{paint('disarmed', 'high', colours())} by {armed.by}: {armed.why}\n  after a look: hermes-watchdog arm")
-    for one in [*waiting, *(one for one in every if one not in waiting)]:
-        print(line(one))
-    if not every:
-        print("No plans. The watchdog proposes one when a rule with a recipe finds something.")
-    return WRONG if waiting or armed else WELL
-
-
-def run_plan(args: argparse.Namespace) -> int:
-    from watchdog.store import plans as rows
-
-    ctx = context(args)
-    store = ctx.look_at_store()
-    one = _get(store, args.id)
-    code = ""
-    if args.code:
-        from watchdog.approval import COMMAND_LINE, new_code
-
-        if one.state != "pending" or one.expires_at <= ctx.now:
-            raise WatchdogError(f"plan {one.id} is {'expired' if one.state == 'pending' else one.state}; there is nothing to answer")
-        with store_of(ctx) as written:
-            code = new_code(written, one.id, COMMAND_LINE, ctx.now)
-    assert store is not None
-    steps = rows.steps_of(store, one.id)
-    if args.json:
-        print_json({**plan_json(one), "done": steps, "audit": rows.audit_lines(store, one.id), **({"code": code} if code else {})})
-        return WELL
-    print(*shown(one, steps, code), sep="\n")
-    return WELL
-
-
-def run_answer(args: argparse.Namespace) -> int:
-    from watchdog.approval import COMMAND_LINE, answer
-
-    ctx = context(args)
-    word = sys.stdin.readline(200).strip() if args.code == "-" else args.code
-    if not word:
-        raise WatchdogError("no code was given; it is in the message, or make one: hermes-watchdog plan ID --code")
-    with store_of(ctx) as store:
-        told = answer(store, word, args.command == "approve", _user(), COMMAND_LINE, ctx.now, limits=ctx.settings.limits)
-        if not told.ok or not told.approved:
-            _say(args, told.says, told.ok, told.plan_id)
-            return WELL if told.ok else (WRONG if told.plan_id else 2)
-        if not args.json:
-            print(told.says, flush=True)
-        return _act(args, ctx, store, told.plan_id)
-
-
-def _act(args: argparse.Namespace, ctx: Context, store: Store, plan_id: int, going_on: bool = False) -> int:
-    """Carry it out here and now; what is cut off by Ctrl-C is told as what it is."""
-    from watchdog.acting import looking
-    from watchdog.interrupted import find_interrupted, resume
-    from watchdog.pipeline import tell_outcomes
-    from watchdog.remedy import carry_out
-
-    world = _world(ctx)
-    look_again = looking(ctx.book, ctx.sources(), store, world)
-    try:
-        outcomes = resume(plan_id, store, world, look_again, _user()) if going_on else carry_out(plan_id, store, world, look_again)
-    except KeyboardInterrupt:
-        outcomes = find_interrupted(store, world)
-    code = _tell(args, outcomes, plan_id)  # first here: what was done is said even when nothing can be recorded any more
-    tell_outcomes(outcomes, ctx.book, ctx.sources(), store, ctx.settings, world.clock())
-    return code
-
-
-def _tell(args: argparse.Namespace, outcomes: tuple[Outcome, ...], plan_id: int) -> int:
+    job = job_of(args)
+    need_known(job)
+    store = job.look_at_store()
+    newest = rows.newest(store) if store else ()
+    waiting = [stored for stored in newest if stored.state in (*rows.OPEN, *rows.UNFINISHED)]
+    held = held_plans(job, store, machine_of) if store else ()
+    disarmed = rows.history(store, job.now).disarmed
     if args.json:
         print_json(
             {
-                "plan": plan_id,
-                "ok": bool(outcomes) and outcomes[-1].ok,
-                "outcomes": [{"step": one.step, "ok": one.ok, "says": one.says, "took": one.took.total_seconds()} for one in outcomes],
+                "plans": [plan_json(stored) for stored in newest],
+                "on_hold": [held_json(plan) for plan in held],
+                "disarmed": {"at": iso(disarmed.at), "by": disarmed.by, "why": in_english(disarmed.why)}
+                if disarmed
+                else None,
             }
         )
-    else:
-        for one in outcomes:
-            print(f"{paint('done', 'good', colours()) if one.ok else paint('failed', 'high', colours())}  {one.step}: {one.says}")
-    return WELL if outcomes and outcomes[-1].ok else WRONG
+        return WRONG if waiting or held or disarmed else WELL
+    if disarmed:
+        print(
+            f"{paint('disarmed', 'high', colours())} by {disarmed.by}: {in_english(disarmed.why)}\n  after a look: hermes-watchdog arm"
+        )
+    for stored in waiting:
+        print(line(stored))
+    for plan in held:
+        print(*held_lines(plan), sep="\n")
+    for stored in newest:
+        if stored not in waiting:
+            print(line(stored))
+    if not newest and not held:
+        print("No plans. The watchdog proposes one when it finds a fault that it knows a fix for.")
+    return WRONG if waiting or held or disarmed else WELL
 
 
-def run_arm(args: argparse.Namespace) -> int:
-    from watchdog import approval
-
-    ctx = context(args)
-    need_known(ctx)
-    with store_of(ctx) as store:
-        if args.command == "arm":
-            changed = approval.arm(store, _user(), ctx.now, args.because, args.forget)
-            says = "armed: approved plans are carried out again" if changed else "it was armed already"
-        else:
-            changed = approval.disarm(store, args.because or "by hand", ctx.now, _user())
-            says = (
-                "disarmed: from now on it only looks and tells; again with: hermes-watchdog arm" if changed else "it was disarmed already"
-            )
-    _say(args, says, True)
+def run_plan(args: argparse.Namespace) -> int:
+    job = job_of(args)
+    store = job.look_at_store()
+    stored = _get(store, args.id)
+    assert store is not None
+    code = ""
+    if args.code:
+        _need_open(stored, job)
+        with store_of(job) as writable:
+            code = approval.new_code(writable, stored.id, COMMAND_LINE, job.now)
+    steps = rows.steps_of(store, stored.id)
+    if args.json:
+        print_json(
+            {
+                **plan_json(stored),
+                "done": said(steps),
+                "audit": said(rows.audit_lines(store, stored.id)),
+                **({"code": code} if code else {}),
+            }
+        )
+        return WELL
+    print(*shown(stored, steps, code), sep="\n")
     return WELL
 
 
+def _need_open(stored: Stored, job: Job) -> None:
+    if stored.state != "pending" or stored.expires_at <= job.now:
+        state = "expired" if stored.state == "pending" else stored.state
+        raise WatchdogError(f"plan {stored.id} is {state}; there is nothing to answer")
+
+
+def run_answer(args: argparse.Namespace) -> int:
+    """Take a yes or no by code, or by asking; a yes is carried out here and now."""
+    job = job_of(args)
+    if args.code is None:
+        chosen = _ask_person(args, job)
+        if chosen is None:
+            return WRONG
+        with store_of(job) as store:
+            word = approval.new_code(store, chosen.id, COMMAND_LINE, job.now)
+    else:
+        word = sys.stdin.readline(200).strip() if args.code == "-" else args.code
+        _need_code(word, args.command)
+        job = _job_of_code(job, word) if args.home is None else job
+    with store_of(job) as store:
+        given = GivenAnswer(word, args.command == "approve", person(), COMMAND_LINE)
+        answer = approval.answer(store, given, job.now, job.settings.limits)
+        message = in_english(answer.reason)
+        if not answer.ok or not answer.approved:
+            _say(args, message, answer.ok, answer.plan_id)
+            return WELL if answer.ok else WRONG if answer.plan_id else CONFIG
+        if not args.json:
+            print(message, flush=True)
+        return _act(args, job, store, answer.plan_id)
+
+
+def _need_code(word: str, command: str) -> None:
+    """WatchdogError for a word that cannot be a code: no try is counted for it."""
+    letters = [letter for letter in word if letter.isalnum()]
+    if not word:
+        raise WatchdogError(
+            "no code was given; it is in the message, or make one: hermes-watchdog plan PLAN --code"
+        )
+    if len(letters) != LENGTH:
+        here = f"hermes-watchdog plan {word} --code" if word.isdigit() else f"hermes-watchdog {command}"
+        raise WatchdogError(
+            f"'{harmless(word, 40)}' is not a code: a code has {LENGTH} letters and digits and is in the message; "
+            f"to answer here: {here}"
+        )
+
+
+def _job_of_code(job: Job, word: str) -> Job:
+    """The job whose store knows this code: the given home first, then the other homes of this user."""
+    for other in sibling_jobs(job):
+        store = other.look_at_store()
+        if store is not None:
+            with store:
+                if approval.knows(store, word):
+                    return other
+    return job
+
+
+def _ask_person(args: argparse.Namespace, job: Job) -> Stored | None:
+    """The plan that the person at this terminal says yes (or no) to; None when they do not."""
+    store = job.look_at_store()
+    waiting = rows.in_state(store, "pending") if store else ()
+    waiting = tuple(stored for stored in waiting if stored.expires_at > job.now)
+    if not waiting:
+        raise WatchdogError("no plan waits for an answer; see: hermes-watchdog plans")
+    if args.json or not sys.stdin.isatty():
+        raise WatchdogError(
+            f"no code was given; it is in the message, or make one: hermes-watchdog plan {waiting[0].id} --code"
+        )
+    assert store is not None
+    for stored in waiting:
+        print(*shown(stored, rows.steps_of(store, stored.id), "", answering=True), sep="\n")
+        question = "Carry this out now?" if args.command == "approve" else "Refuse this plan?"
+        if input(f"\n{question} [y/N] ").strip().lower() in ("y", "yes"):
+            return stored
+    print(
+        "Nothing was answered." if args.command == "refuse" else "Nothing is done; the question stays open."
+    )
+    return None
+
+
+def _act(args: argparse.Namespace, job: Job, store: Store, plan_id: int, going_on: bool = False) -> int:
+    """Carry it out here and now, and say what came of it."""
+    outcomes, run = carry_out_now(job, store, plan_id, person() if going_on else "")
+    # First here: what was done is said even when nothing can be recorded any more.
+    code = _print_outcomes(args, outcomes, plan_id)
+    tell_outcomes(outcomes, run)
+    return code
+
+
+def _print_outcomes(args: argparse.Namespace, outcomes: tuple[Outcome, ...], plan_id: int) -> int:
+    ok = bool(outcomes) and outcomes[-1].ok
+    if args.json:
+        parts = [
+            {
+                "step": in_english(part.what),
+                "ok": part.ok,
+                "says": in_english(part.reason),
+                "took": part.took.total_seconds(),
+            }
+            for part in outcomes
+        ]
+        print_json({"plan": plan_id, "ok": ok, "outcomes": parts})
+    for part in () if args.json else outcomes:
+        mark = paint("done", "good", colours()) if part.ok else paint("failed", "high", colours())
+        print(f"{mark}  {in_english(part.what)}: {in_english(part.reason)}")
+    return WELL if ok else WRONG
+
+
+def run_arm(args: argparse.Namespace) -> int:
+    job = job_of(args)
+    need_known(job)
+    with store_of(job) as store:
+        if args.command == "arm":
+            changed = approval.arm(store, person(), job.now, args.because, args.forget)
+            message = "armed: approved plans are carried out again" if changed else "it was armed already"
+        else:
+            changed = approval.disarm(store, _because(args), job.now, person())
+            message = (
+                "disarmed: watches and notifies only; re-arm with: hermes-watchdog arm"
+                if changed
+                else "it was disarmed already"
+            )
+    _say(args, message, True)
+    return WELL
+
+
+def _because(args: argparse.Namespace) -> Reason:
+    return plain(args.because) if args.because else Reason(Note.BY_HAND)
+
+
 def run_resume(args: argparse.Namespace) -> int:
-    ctx = context(args)
-    with store_of(ctx) as store:
+    job = job_of(args)
+    with store_of(job) as store:
         _get(store, args.id)
-        return _act(args, ctx, store, args.id, going_on=True)
+        return _act(args, job, store, args.id, going_on=True)
 
 
 def run_abandon(args: argparse.Namespace) -> int:
-    from watchdog.interrupted import abandon
-
-    ctx = context(args)
-    with store_of(ctx) as store:
+    job = job_of(args)
+    with store_of(job) as store:
         _get(store, args.id)
-        told = abandon(args.id, store, _world(ctx), _user())
-    _say(args, told.says, True, args.id)
+        outcome = abandon(args.id, store, machine_of(job), person())
+    _say(args, in_english(outcome.reason), True, args.id)
     return WELL
 
 
 def run_audit(args: argparse.Namespace) -> int:
-    import json
-
-    from watchdog.store import plans as rows
-    from watchdog.text import harmless
-
-    store = context(args).look_at_store()
-    for entry in rows.audit_lines(store, args.plan) if store else ():
+    job = job_of(args)
+    need_known(job)
+    store = job.look_at_store()
+    if args.verify is not None:
+        return _verify_audit(args, store)
+    for entry in said(rows.audit_lines(store, args.plan)) if store else ():
         if args.json:
             print(json.dumps(entry, ensure_ascii=False))
             continue
         who = f" by {entry['by']}" + (f" via {entry['via']}" if entry["via"] else "") if entry["by"] else ""
         plan = f" plan {entry['plan']}" if entry["plan"] else ""
-        print(f"{entry['at'][:19]}Z  {entry['what']}{plan}{harmless(who)}: {harmless(entry['says'], 2000)}")
+        at = when(entry["at"])
+        print(
+            f"{clock(at) if at else '?'}  {entry['what']}{plan}{harmless(who)}: {harmless(entry['says'], 2000)}"
+        )
         output = (entry["more"] or {}).get("output") if isinstance(entry["more"], dict) else ""
         for row in (output or "").splitlines()[:20]:
             print(f"    | {harmless(row)}")
     return WELL
 
 
+def _verify_audit(args: argparse.Namespace, store: Store | None) -> int:
+    wanted = args.verify.strip().lower()
+    if wanted and (len(wanted) < 8 or set(wanted) - set("0123456789abcdef")):
+        raise WatchdogError(
+            f"'{harmless(wanted, 40)}' is not from a message: what stands there has eight characters, 0-9 and a-f"
+        )
+    chain = audit.verify(store, wanted) if store else audit.Chain(0, "", found=False if wanted else None)
+    holds = not chain.breaks and not chain.absent and not chain.unlinked and chain.found is not False
+    if args.json:
+        breaks = [
+            {"line": broken.line, "fault": str(broken.fault), "where": broken.where}
+            for broken in chain.breaks
+        ]
+        print_json({"holds": holds, "lines": chain.lines, "head": chain.head, "breaks": breaks, "absent": list(chain.absent), "found": chain.found})  # fmt: skip
+        return WELL if holds else WRONG
+    for broken in chain.breaks[:BREAKS]:
+        print(FAULTS[broken.fault].format(line=broken.line, where=harmless(broken.where)))
+    if len(chain.breaks) > BREAKS:
+        print(f"… and {len(chain.breaks) - BREAKS} more places")
+    if chain.unlinked:
+        print(
+            f"not linked yet: an older version wrote these {chain.lines:,} lines; the next check links them"
+        )
+    for name in chain.absent:
+        print(f"cannot see: the older lines in {harmless(name)}, which is not there or cannot be read")
+    if chain.found is False:
+        print(f"missing: no line has the hash {wanted}…; what that message spoke of is gone or was rewritten")
+    if holds:
+        seen = f", {wanted} is one of them" if wanted else ""
+        print(
+            f"holds: {chain.lines:,} lines{seen}"
+            + (f"; the newest is {chain.head[: audit.SHOWN]}" if chain.head else "")
+        )
+    return WELL if holds else WRONG
+
+
+BREAKS = 10  # shown
+FAULTS = {
+    audit.Fault.CHANGED: "broken at line {line} ({where}): it, or the line before it, is not as it was written",
+    audit.Fault.MISSING: "broken before line {line} ({where}): lines are missing there",
+    audit.Fault.UNREADABLE: "broken at line {line} ({where}): it cannot be read",
+}
 RUN = {
     "plans": run_plans,
     "plan": run_plan,
@@ -275,37 +420,147 @@ RUN = {
 
 
 def _get(store: Store | None, number: int) -> Stored:
-    from watchdog.store import plans as rows
-
-    one = rows.get(store, number) if store else None
-    if one is None:
+    stored = rows.get(store, number) if store else None
+    if stored is None:
         raise WatchdogError(f"there is no plan {number}; see: hermes-watchdog plans")
-    return one
+    return stored
 
 
-def _world(ctx: Context) -> World:
-    from watchdog.world import measure_world
-
-    return measure_world(ctx.home, ctx.state, ctx.settings.limits, ctx.settings.unit, zone=ctx.settings.zone)
-
-
-def _say(args: argparse.Namespace, says: str, ok: bool, plan_id: int = 0) -> None:
+def _say(args: argparse.Namespace, message: str, ok: bool, plan_id: int = 0) -> None:
     if args.json:
-        print_json({"ok": ok, "says": says, "plan": plan_id or None})
+        print_json({"ok": ok, "says": message, "plan": plan_id or None})
     else:
-        print(says, file=sys.stdout if ok else sys.stderr)
+        print(message, file=sys.stdout if ok else sys.stderr)
 
 
-def _user() -> str:
-    """Who sits at this shell; under sudo, who called it."""
-    import os
-    import pwd
+# A plan as text for people and as JSON for scripts.
 
-    try:
-        uid = int(os.environ.get("SUDO_UID", "")) if os.getuid() == 0 else os.getuid()
-    except ValueError:
-        uid = os.getuid()
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
+STATES = {"pending": "waits for you", "claimed": "being carried out", "interrupted": "interrupted"}
+COLOURS = {
+    "pending": "medium",
+    "approved": "medium",
+    "claimed": "high",
+    "interrupted": "high",
+    "failed": "high",
+    "done": "good",
+}
+
+
+def plan_json(stored: Stored) -> dict[str, Any]:
+    """A stored plan for scripts: what, why, and what became of it. Never a code."""
+    plan = stored.plan
+    return {
+        "id": stored.id,
+        "state": stored.state,
+        "title": plan.title,
+        "steps": [in_english(word) for word in plan.words],
+        "incidents": list(plan.incidents),
+        "recipes": list(plan.recipes),
+        "chain": chain_of(plan),
+        "costs": in_english(plan.costs),
+        "warnings": [in_english(warning) for warning in plan.warnings],
+        "evidence": list(plan.evidence),
+        "host": plan.host,
+        "home": plan.home,
+        "digest": plan.digest,
+        "approval": plan.approval,
+        "asked_at": iso(stored.asked_at),
+        "expires_at": iso(stored.expires_at),
+        "answered_at": iso(stored.answered_at),
+        "answered_by": stored.answered_by or None,
+        "answered_via": stored.answered_via or None,
+        "finished_at": iso(stored.finished_at),
+        "says": in_english(stored.reason),
+    }
+
+
+def held_json(plan: Plan) -> dict[str, Any]:
+    """A plan that must wait and was therefore not asked."""
+    assert plan.hold is not None
+    return {
+        "title": plan.title,
+        "steps": [in_english(word) for word in plan.words],
+        "incidents": list(plan.incidents),
+        "recipes": list(plan.recipes),
+        "digest": plan.digest,
+        "reason": in_english(plan.hold.reason),
+        "until": iso(plan.hold.until),
+    }
+
+
+def held_lines(plan: Plan) -> list[str]:
+    assert plan.hold is not None
+    until = f" until {clock(plan.hold.until)}" if plan.hold.until else ""
+    return [
+        f"{paint('on hold', 'medium', colours())}{until}  {plan.title}",
+        f"        {harmless(in_english(plan.hold.reason), 1000)}",
+        *(f"        {number}. {in_english(word)}" for number, word in enumerate(plan.words, 1)),
+    ]
+
+
+def line(stored: Stored) -> str:
+    when = (
+        f"until {clock(stored.expires_at)}"
+        if stored.state == "pending"
+        else f"at {clock(stored.finished_at or stored.answered_at or stored.asked_at)}"
+    )
+    state = paint(STATES.get(stored.state, stored.state), COLOURS.get(stored.state, "dim"), colours())
+    return f"plan {stored.id}  {state} {when}  {stored.plan.title}" + (
+        f"\n        {in_english(stored.reason)}" if stored.reason else ""
+    )
+
+
+def shown(stored: Stored, steps: list[dict[str, Any]], code: str, answering: bool = False) -> list[str]:
+    """One plan in full: what a person must know before saying yes, and what became of it."""
+    plan = stored.plan
+    lines = [line(stored), f"  on {plan.host}, home {plan.home}"]
+    lines += [f"  why: {harmless(chain, 1000)}"] if (chain := chain_of(plan)) else []
+    lines += [f"  seen: {harmless(seen, 1000)}" for seen in plan.evidence]
+    lines += [f"  {number}. {in_english(word)}" for number, word in enumerate(plan.words, 1)]
+    if plan.verify:
+        lines.append(
+            f"  checked afterwards, within {spell(plan.verify.within)}: {', '.join(plan.verify.quiet)} found no more, "
+            f"and the gateway {'gives a sign of life' if plan.verify.alive else 'is stopped'}"
+        )
+    lines += [f"  side effect: {in_english(plan.costs)}"] if plan.costs else []
+    lines += [f"  note: {in_english(note)}" for note in (*plan.warnings, *plan.advice)]
+    if stored.answered_at:
+        lines.append(
+            f"  answered by {stored.answered_by} via {stored.answered_via} at {clock(stored.answered_at)}"
+        )
+    for row in steps:
+        how = "interrupted" if not row["ended_at"] else "done" if row["ok"] else "failed"
+        part = "step" if row["part"] == "steps" else "roll back"
+        lines.append(f"  {how}: {part} {row['number'] + 1}: {harmless(in_english(row['reason']), 1000)}")
+        lines += [f"      | {harmless(text)}" for text in (row["output"] or "").splitlines()[:20]]
+    if code:
+        lines += [
+            "",
+            f"  to allow it:  hermes-watchdog approve {code}",
+            f"  to refuse it: hermes-watchdog refuse {code}",
+        ]
+    elif stored.state == "pending" and not answering:
+        lines += [
+            "",
+            f"  to answer here: hermes-watchdog approve, or a code: hermes-watchdog plan {stored.id} --code",
+        ]
+    elif stored.state in rows.UNFINISHED:
+        lines += [
+            "",
+            f"  to continue: hermes-watchdog resume {stored.id}    to give it up: hermes-watchdog abandon {stored.id}",
+        ]
+    return lines
+
+
+def said(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of the store for scripts: their reasons as sentences."""
+    found = []
+    for row in rows:
+        shown = {key: value for key, value in row.items() if key != "reason"}
+        shown["says"] = in_english(row["reason"])
+        more = row.get("more")
+        if isinstance(more, dict) and "words" in more:
+            words = [word if isinstance(word, str) else in_english(unpacked(word)) for word in more["words"]]
+            shown["more"] = {**more, "words": words}
+        found.append(shown)
+    return found

@@ -12,7 +12,8 @@ from watchdog.values import Any
 class Progress:
     """A line on standard error for anything that takes longer than two seconds.
 
-    Where others do the work and this process waits, an alarm will do; a process without a second thread can be forked.
+    Where others do the work and this process waits, an alarm will do; a process without a second thread can
+    be forked.
     """
 
     thread: Any = None
@@ -26,6 +27,7 @@ class Progress:
             signal.setitimer(signal.ITIMER_REAL, self.patience, self.patience)
             return self
         import threading
+
         self.done = threading.Event()
         self.thread = threading.Thread(target=self._watch, daemon=True)
         self.thread.start()

@@ -1,4 +1,4 @@
-"""rules list, show, lint and test: for people who read and write rules."""
+"""rules list, show, lint, test, and new-rule: for people who read and write rules."""
 
 from __future__ import annotations
 
@@ -7,39 +7,118 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from watchdog.cli.common import CONFIG, WELL, WRONG, add_common, colours, context, paint, print_json
+from watchdog.cli.context import CONFIG, WELL, WRONG, Job, colours, job_of, paint, print_json
+from watchdog.cli.parser import add_command, add_common
+from watchdog.config.lines import Vocabulary, read_word
+from watchdog.config.recipes import read_recipe
+from watchdog.config.rules import check_names, load_lines, read_file, read_rule, shipped_folder, unknown_auto
+from watchdog.config.yaml import _near
+from watchdog.errors import ConfigError, Problem, WatchdogError
+from watchdog.job import load_rules, rule_kinds
+from watchdog.model import Rule
+from watchdog.service.line_report import Known, line_report
+from watchdog.service.new_rule import Draft, draft_rule, write_rule
+from watchdog.service.samples import Result, check_line, find_cases, run_case
+from watchdog.text import counted
 
-EPILOG = """\
+RULES = """\
+Your own rules live in detect/ and recipes/ of the configuration folder; the same id replaces a shipped rule,
+'enabled: false' switches it off.
+
 examples:
   hermes-watchdog rules list                       what is watched, and where each rule comes from
   hermes-watchdog rules show session-stuck         the rule itself
   hermes-watchdog rules lint                       every mistake in your own rules and settings, with its line
   hermes-watchdog rules lint my-rule.yaml
   hermes-watchdog rules test --samples samples/logs session-stuck
-"""
+  hermes-watchdog rules lines --from ~/.hermes/logs/agent.log     which lines of a log are known"""
+
+SHOWN = 20  # kinds of lines
+PARTS = {
+    "list": (
+        "what is watched, and where each rule comes from",
+        "examples:\n  hermes-watchdog rules list\n  hermes-watchdog rules list --json",
+    ),
+    "show": (
+        "one rule or recipe as it stands in its file",
+        "examples:\n  hermes-watchdog rules show session-stuck\n  hermes-watchdog rules show restart-gateway",
+    ),
+    "lint": (
+        "every mistake, as file:line: what, and what to write instead",
+        "examples:\n  hermes-watchdog rules lint\n  hermes-watchdog rules lint my-rule.yaml my-rules/\n\n"
+        "exit codes: 0 no mistakes · 2 mistakes",
+    ),
+    "test": (
+        "run the test cases of rules: folders of logs, and what must be found in them",
+        "examples:\n  hermes-watchdog rules test\n  hermes-watchdog rules test session-stuck --samples samples/logs\n\n"
+        "exit codes: 0 every case as expected · 1 at least one is not, or could not be read",
+    ),
+    "lines": (
+        "which lines of a log are known, which go on in a new way, which are unknown, and how often",
+        "The first thing to run on a new Hermes release.\n\n"
+        "examples:\n  hermes-watchdog rules lines --from ~/.hermes/logs/agent.log\n"
+        "  hermes-watchdog rules lines --from agent.log --json\n\n"
+        "exit codes: 0 no known line goes on in a new way · 1 at least one does",
+    ),
+}
+
+NEW_RULE = """\
+Makes a rule from one line of a log: what is constant becomes its pattern, numbers and ids are left open. Also makes two
+test cases, one with the line (the rule must fire) and one without (it must not), runs them, and says what to edit.
+--dry-run shows all of it and writes nothing.
+
+examples:
+  hermes-watchdog new-rule '2026-05-19 10:15:00,123 ERROR tools.mcp: server files crashed (exit 137)'
+  hermes-watchdog new-rule '2026-05-19 10:15:00,123 ERROR tools.mcp: server files crashed (exit 137)' --id mcp-crashed
+  hermes-watchdog new-rule --in agent.log --dry-run '2026-05-19 10:15:00,123 ERROR tools.mcp: crashed'
+
+exit codes: 0 written, and both cases are as expected · 1 a case is not · 2 the line cannot be a rule"""
 
 
 def add_arguments(commands: Any) -> None:
-    raw = argparse.RawDescriptionHelpFormatter
-    rules = commands.add_parser("rules", help="list, show, lint and test the rules", epilog=EPILOG, formatter_class=raw,
-                                description="Your own rules live in detect/ and recipes/ of the configuration folder; "
-                                "the same id replaces a shipped rule, 'enabled: false' switches it off.")
-    parts = rules.add_subparsers(dest="part", metavar="list|show|lint|test", required=True)
-    listing = parts.add_parser("list", help="what is watched, and where each rule comes from")
-    showing = parts.add_parser("show", help="one rule as it stands in its file")
-    showing.add_argument("id", metavar="ID")
-    linting = parts.add_parser("lint", help="every mistake, as file:line: what, and what to write instead")
-    linting.add_argument("path", nargs="*", metavar="PATH", help="rule files or folders (default: the shipped and your own)")
-    testing = parts.add_parser("test", help="run the cases of samples/logs")
-    testing.add_argument("id", nargs="*", metavar="ID", help="only the cases of these rules")
-    testing.add_argument("--samples", metavar="DIR", help="folder with <rule>/fires-…/ and quiet-…/ (default: samples/logs here or in the checkout)")
-    for part, run in ((listing, run_list), (showing, run_show), (linting, run_lint), (testing, run_test)):
-        add_common(part)
-        part.set_defaults(run=run)
+    rules = add_command(commands, "rules", None, RULES)
+    parts = rules.add_subparsers(dest="part", metavar="list|show|lint|test|lines", required=True)
+    run = {"list": run_list, "show": run_show, "lint": run_lint, "test": run_test, "lines": run_lines}
+    made: dict[str, argparse.ArgumentParser] = {}
+    for name, (about, examples) in PARTS.items():
+        made[name] = parts.add_parser(
+            name,
+            help=about,
+            description=about[0].upper() + about[1:] + ".",
+            epilog=examples,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        made[name].set_defaults(run=run[name])
+        add_common(made[name])
+    made["show"].add_argument("id", metavar="RULE", help="the id of a rule or recipe")
+    made["lint"].add_argument(
+        "path", nargs="*", metavar="PATH", help="rule files or folders (default: the shipped and your own)"
+    )
+    made["test"].add_argument("id", nargs="*", metavar="RULE", help="only the cases of these rules")
+    made["test"].add_argument(
+        "--samples",
+        metavar="DIR",
+        help="folder with <rule>/fires-…/ and quiet-…/ (default: samples/logs here, in your configuration folder, or in the checkout)",
+    )
+    made["lines"].add_argument(
+        "--from", dest="log", metavar="LOG", required=True, help="a log of the gateway, such as agent.log"
+    )
+    new = add_command(commands, "new-rule", run_new_rule, NEW_RULE)
+    new.add_argument("line", metavar="LINE", help="one line of a log, in quotes")
+    new.add_argument("--id", metavar="ID", default="", help="the rule's id (default: made from the line)")
+    new.add_argument(
+        "--in",
+        dest="source",
+        choices=("gateway.log", "agent.log", "errors.log"),
+        default="gateway.log",
+        help="which log the line is from (default gateway.log)",
+    )
+    new.add_argument("--dry-run", action="store_true", help="show the rule and its cases, write nothing")
+    add_common(new)
 
 
 def run_list(args: argparse.Namespace) -> int:
-    book = context(args).book
+    book = job_of(args).book
     if args.json:
         print_json([_rule_json(rule) for rule in book.rules])
         return WELL
@@ -47,65 +126,79 @@ def run_list(args: argparse.Namespace) -> int:
     width = max(len(rule.id) for rule in book.rules)
     for rule in book.rules:
         print(f"{rule.id:<{width}}  {paint(f'{rule.severity:<8}', rule.severity, on)}  {rule.title}")
-        print(paint(f"{'':<{width}}  {'proposes ' + rule.recipe if rule.recipe else 'advice only'}; every {rule.every}; {rule.where}", "dim", on))
+        print(
+            paint(
+                f"{'':<{width}}  {'proposes ' + rule.recipe if rule.recipe else 'advice only'}; every {rule.every}; {rule.where}",
+                "dim",
+                on,
+            )
+        )
     for name, where in book.off.items():
         print(paint(f"{name:<{width}}  off       switched off by {where}", "dim", on))
     return WELL
 
 
 def run_show(args: argparse.Namespace) -> int:
-    from watchdog.errors import WatchdogError
-    from watchdog.rulebook import shipped_folder
-    from watchdog.yamlfile import _near
-
-    ctx = context(args)
-    rule = ctx.book.rule(args.id)
-    recipe = ctx.book.recipes.get(args.id)
+    job = job_of(args)
+    rule = job.book.rule(args.id)
+    recipe = job.book.recipes.get(args.id)
     shown = rule or recipe
     if shown is None:
-        off = f"; {ctx.book.off[args.id]} switched it off" if args.id in ctx.book.off else ""
-        raise WatchdogError(f"there is no rule or recipe '{args.id}'{off}{_near(args.id, [*[r.id for r in ctx.book.rules], *ctx.book.recipes])}")
+        off = f"; {job.book.off[args.id]} switched it off" if args.id in job.book.off else ""
+        raise WatchdogError(
+            f"there is no rule or recipe '{args.id}'{off}{_near(args.id, [*[r.id for r in job.book.rules], *job.book.recipes])}"
+        )
     if args.json and rule is not None:
         print_json(_rule_json(rule))
         return WELL
     name = shown.where.rpartition(":")[0]
-    for base in (shipped_folder().parent, Path.cwd(), Path("/")):
-        if (base / name).is_file():
-            print(paint(f"# {base / name}", "dim", colours()))
-            print((base / name).read_text("utf-8"), end="")
-            return WELL
-    raise WatchdogError(f"{name}: the file is gone")
+    # What comes with the program is called rules/… wherever it is installed.
+    shipped = shipped_folder() / name.removeprefix("rules/")
+    path = shipped if name.startswith("rules/") and shipped.is_file() else Path(name)
+    if not path.is_file():
+        raise WatchdogError(f"{name}: the file is gone")
+    print(paint(f"# {path}", "dim", colours()))
+    print(path.read_text("utf-8"), end="")
+    return WELL
 
 
-def _rule_json(rule: Any) -> dict[str, Any]:
-    return {"id": rule.id, "title": rule.title, "severity": rule.severity, "every": rule.every, "confirm": rule.confirm,
-            "kinds": [condition.kind for condition in rule.when], "say": rule.say, "recipe": rule.recipe,
-            "advice": rule.advice, "where": rule.where}
+def _rule_json(rule: Rule) -> dict[str, Any]:
+    return {
+        "id": rule.id,
+        "title": rule.title,
+        "severity": rule.severity,
+        "every": rule.every,
+        "confirm": rule.confirm,
+        "kinds": [condition.kind for condition in rule.when],
+        "say": rule.say,
+        "recipe": rule.recipe,
+        "advice": rule.advice,
+        "where": rule.where,
+    }
 
 
 def run_lint(args: argparse.Namespace) -> int:
-    from watchdog.errors import ConfigError
-    from watchdog.rulebook import unknown_auto
-
     problems: tuple[Any, ...] = ()
     try:
         if args.path:
             _lint_paths([Path(path) for path in args.path])
         else:
-            ctx = context(args)
+            job = job_of(args)
             found: list[Any] = []
-            for load in (lambda: ctx.book, lambda: ctx.settings):
+            for read in (lambda: job.book, lambda: job.settings):
                 try:
-                    load()
+                    read()
                 except ConfigError as error:
                     found += error.problems
             if not found:
-                found += unknown_auto(ctx.settings.limits.auto, ctx.book.recipes, ctx.settings.where)
+                found += unknown_auto(job.settings.limits.auto, job.book.recipes, job.settings.where)
             problems = tuple(found)
     except ConfigError as error:
         problems = error.problems
     if args.json:
-        print_json([{"path": problem.path, "line": problem.line, "says": problem.says} for problem in problems])
+        print_json(
+            [{"path": problem.path, "line": problem.line, "says": problem.says} for problem in problems]
+        )
     else:
         for problem in problems:
             print(problem)
@@ -116,61 +209,166 @@ def run_lint(args: argparse.Namespace) -> int:
 
 def _lint_paths(paths: list[Path]) -> None:
     """Check these files in the company of the shipped ones, so that names resolve."""
-    from watchdog.errors import ConfigError, Problem
-    from watchdog.recipes import read_recipe
-    from watchdog.rulebook import check_names, load, read_file, read_rule
-
     problems: list[Problem] = []
-    shipped = load()
+    shipped = load_rules()
     rules = {rule.id: rule for rule in shipped.rules}
     recipes = dict(shipped.recipes)
     files: list[Path] = []
     for path in paths:
         if not path.exists():
             problems.append(Problem(str(path), 0, "no such file or folder"))
-        files += sorted([*path.rglob("*.yaml"), *path.rglob("*.yml")]) if path.is_dir() else [path] if path.exists() else []
-    for file in files:
-        if file.name in ("settings.yaml", "case.yaml"):
+        files += (
+            sorted([*path.rglob("*.yaml"), *path.rglob("*.yml")])
+            if path.is_dir()
+            else [path]
+            if path.exists()
+            else []
+        )
+    sections = [
+        (file, section)
+        for file in files
+        if file.name not in ("settings.yaml", "case.yaml")
+        for section in read_file(file, problems)
+    ]
+    words = dict(shipped.vocabulary.words)
+    for file, section in sections:
+        if section.has("match") or file.parent.name == "lines":
+            word, _ = read_word(section)
+            if word is not None:
+                words[word.id] = word
+    for file, section in sections:
+        if section.has("match") or file.parent.name == "lines":
             continue
-        for section in read_file(file, problems):
-            if section.has("steps") or file.parent.name == "recipes":
-                recipe = read_recipe(section)
-                if recipe is not None:
-                    recipes[recipe.id] = recipe
-            else:
-                rule, enabled = read_rule(section)
-                if rule is not None and enabled:
-                    rules[rule.id] = rule
+        section.vocabulary = Vocabulary(words)
+        if section.has("steps") or file.parent.name == "recipes":
+            recipe = read_recipe(section, rule_kinds().steps)
+            if recipe is not None:
+                recipes[recipe.id] = recipe
+        else:
+            rule, enabled = read_rule(section, rule_kinds())
+            if rule is not None and enabled:
+                rules[rule.id] = rule
     check_names(rules, recipes, problems)
     if problems:
         raise ConfigError(problems)
 
 
-def run_test(args: argparse.Namespace) -> int:
-    from watchdog.errors import WatchdogError
-    from watchdog.rulebook import shipped_folder
-    from watchdog.samples import find_cases, run_case
+def _test_lines(job: Job) -> None:
+    """Read every sample line of the vocabulary; ConfigError with those that are not read as they say."""
+    vocabulary, samples = load_lines(shipped_folder(), job.config)
+    problems = [problem for sample in samples for problem in check_line(vocabulary, sample)]
+    if problems:
+        raise ConfigError(problems)
 
-    ctx = context(args)
-    candidates = [Path(args.samples)] if args.samples else [Path("samples/logs"), shipped_folder().parent / "samples/logs"]
+
+def run_test(args: argparse.Namespace) -> int:
+    job = job_of(args)
+    candidates = (
+        [Path(args.samples)]
+        if args.samples
+        else [Path("samples/logs"), job.config / "cases", shipped_folder().parent / "samples/logs"]
+    )
     folder = next((path for path in candidates if path.is_dir()), None)
     if folder is None:
-        raise WatchdogError(f"{candidates[0]}: no such folder; give --samples DIR with <rule>/fires-…/case.yaml in it")
-    unknown = sorted(set(args.id) - {rule.id for rule in ctx.book.rules})
+        raise WatchdogError(
+            f"{candidates[0]}: no such folder; give --samples DIR with <rule>/fires-…/case.yaml in it"
+        )
+    unknown = sorted(set(args.id) - {rule.id for rule in job.book.rules})
     if unknown:
         raise WatchdogError(f"there is no rule '{unknown[0]}'; hermes-watchdog rules list shows them")
-    results = [run_case(ctx.book, case) for case in find_cases(folder, frozenset(args.id))]
+    if not args.id:
+        _test_lines(job)
+    results = [run_case(job.book, case) for case in find_cases(folder, frozenset(args.id))]
     if not results:
         raise WatchdogError(f"no cases in {folder}{' for ' + ', '.join(args.id) if args.id else ''}")
-    bad = [result for result in results if result.wrong]
     if args.json:
-        print_json([{"rule": one.case.rule, "case": one.case.name, "ok": not one.wrong, "wrong": list(one.wrong)} for one in results])
+        print_json([_result_json(result) for result in results])
     else:
-        on = colours()
-        for one in results:
-            mark = paint("ok  ", "good", on) if not one.wrong else paint("FAIL", "high", on)
-            print(f"{mark}  {one.case.rule}/{one.case.name}")
-            for says in one.wrong:
-                print(f"      {says}")
-        print(f"{len(results) - len(bad)} cases as expected, {len(bad)} not.", file=sys.stderr if bad else sys.stdout)
-    return WRONG if bad else WELL
+        _print_results(results)
+    return WRONG if any(result.wrong for result in results) else WELL
+
+
+def run_lines(args: argparse.Namespace) -> int:
+    job = job_of(args)
+    found, without = line_report(Path(args.log), *load_lines(shipped_folder(), job.config))
+    changed = any(count.known is Known.TAIL for count in found)
+    if args.json:
+        kinds = [
+            {"known": str(count.known), "shape": count.shape, "times": count.times, "new": count.detail}
+            for count in found
+        ]
+        print_json({"lines": kinds, "without_time": without})
+        return WRONG if changed else WELL
+    on = colours()
+    for kind in Known:
+        counts = [count for count in found if count.known is kind]
+        if not counts:
+            continue
+        total = counted(sum(count.times for count in counts), "line|lines")
+        print(paint(f"{kind}: {total} of {counted(len(counts), 'kind|kinds')}", "bold", on))
+        for count in counts[:SHOWN]:
+            new = f"  new: {count.detail}" if count.detail else ""
+            print(f"  {count.times:>6}  {count.shape}{new}")
+        if len(counts) > SHOWN:
+            print(f"          and {len(counts) - SHOWN} more kinds; --json shows all")
+    if without:
+        print(f"{counted(without, 'line|lines')} without a time stamp (tracebacks)")
+    return WRONG if changed else WELL
+
+
+def _result_json(result: Result) -> dict[str, Any]:
+    return {
+        "rule": result.case.rule,
+        "case": result.case.name,
+        "ok": not result.wrong,
+        "wrong": list(result.wrong),
+    }
+
+
+def _print_results(results: list[Result]) -> None:
+    on = colours()
+    for result in results:
+        mark = paint("ok  ", "good", on) if not result.wrong else paint("FAIL", "high", on)
+        print(f"{mark}  {result.case.rule}/{result.case.name}")
+        for problem in result.wrong:
+            print(f"      {problem}")
+    bad = sum(bool(result.wrong) for result in results)
+    good = counted(len(results) - bad, "case|cases")
+    print(f"{good} as expected, {bad} not.", file=sys.stderr if bad else sys.stdout)
+
+
+def run_new_rule(args: argparse.Namespace) -> int:
+    job = job_of(args)
+    draft = draft_rule(args.line, args.source, args.id, job.settings.zone, job.book.vocabulary)
+    if draft.id in {rule.id for rule in job.book.rules} | job.book.off.keys():
+        raise WatchdogError(f"there is a rule '{draft.id}' already; give another name with --id")
+    if args.dry_run:
+        _print_draft(args, draft, [], None)
+        return WELL
+    path = write_rule(draft, job.config)
+    fresh = job_of(args)  # reads the rules again, with the new one among them
+    results = [run_case(fresh.book, case) for case in find_cases(job.config / "cases", frozenset([draft.id]))]
+    _print_draft(args, draft, results, path)
+    return WRONG if any(result.wrong for result in results) else WELL
+
+
+def _print_draft(args: argparse.Namespace, draft: Draft, results: list[Result], path: Path | None) -> None:
+    if args.json:
+        print_json(
+            {
+                "id": draft.id,
+                "file": str(path) if path else None,
+                "rule": draft.text,
+                "cases": [_result_json(result) for result in results],
+            }
+        )
+        return
+    print(draft.text, end="")
+    if path is None:
+        print("\nNothing was written (dry run).")
+        return
+    print(f"\nwritten: {path}")
+    _print_results(results)
+    print(
+        f"next: put your own words into 'title', 'say' and 'advice' of {path}, then: hermes-watchdog rules lint"
+    )

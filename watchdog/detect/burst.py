@@ -2,20 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-from watchdog.detect.common import Captures, key_of, longest, meanwhile, names_of, need_names, read_levels, read_lines
+from watchdog.config.yaml import Section
+from watchdog.detect.attribution import Names, SessionChats
+from watchdog.detect.common import (
+    Captures,
+    aside,
+    key_of,
+    longest,
+    names_of,
+    need_names,
+    read_levels,
+    read_lines,
+    with_levels,
+)
 from watchdog.detect.series import Series, states, tidy
 from watchdog.model import Event, Line, Span
+from watchdog.model.trace import Trace
 from watchdog.text import harmless
 from watchdog.values import dataclass, replace
-from watchdog.yamlfile import Section
 
 KIND = "burst"
 MEMORY = 1000  # sessions whose captures are remembered
 MANY = 50
 SLACK = timedelta(minutes=1)  # events may come a little out of order
+INSTANT = timedelta(milliseconds=1)  # logs know no shorter
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """A later line of the same session that shows that it works again."""
+
+    line: tuple[Line, ...]
+    after: timedelta  # so long after the last failure, or later
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """Lines that tell whom the counted ones are about."""
+
+    named_by: tuple[Line, ...] = ()  # the newest before it
+    claimed_by: tuple[Line, ...] = ()  # keeps that name for what follows
+    released_by: tuple[Line, ...] = ()  # and lets go of it
+    asked_by: tuple[Line, ...] = ()  # a message of a chat …
+    session_by: tuple[Line, ...] = ()  # … and the session that begins to work on it
 
 
 @dataclass(frozen=True)
@@ -28,43 +60,81 @@ class Burst:
     unless: tuple[Line, ...] = ()  # a line that ends it at once
     lives: tuple[Line, ...] = ()  # a sign of life
     settles_after: timedelta | None = None  # nothing for so long after a sign of life: over
+    quiet_for: timedelta | None = None  # nothing for so long: over; else `within`
+    recovery: Recovery | None = None
+    about: Attribution | None = None
     last: tuple[Line, ...] = ()  # the newest such line is quoted in the sentence
     key: str = ""
 
 
 def read(section: Section) -> Burst:
-    lines = read_lines(section, "line")
-    levels, loggers = read_levels(section), section.names("logger", ())
-    if levels or loggers:
-        lines = tuple(Line(line.source, line.pattern, levels, loggers) for line in lines)
+    lines = read_lines(section, "of" if section.has("of") else "line")
     want = Burst(
-        line=lines,
+        line=with_levels(lines, read_levels(section), section.names("logger", ())),
         at_least=section.number("at_least", 1, least=1, most=10_000),
         within=section.duration("within"),
         per=section.names("per", ()),
         or_once=read_lines(section, "or_once", ()),
-        unless=meanwhile(read_lines(section, "unless", ())),
-        lives=meanwhile(read_lines(section, "lives", ())),
+        unless=read_lines(section, "unless", ()),
+        lives=read_lines(section, "lives", ()),
         settles_after=section.duration("settles_after", None),
+        quiet_for=section.duration("quiet_for", None),
+        recovery=_read_recovery(section),
+        about=_read_attribution(section),
         last=read_lines(section, "last", ()),
         key=section.text("key", ""),
     )
-    need_names(section, "per", want.per, want.line)
+    named = names_of((*want.about.named_by, *want.about.asked_by)) if want.about else frozenset()
+    need_names(section, "per", [name for name in want.per if name not in named], want.line)
     if want.at_least > 1 and want.within < timedelta(seconds=1) * (want.at_least - 1) / 1000:
-        section.wrong_at("within", "no log can hold so many lines in so short a time; this rule would never match")
+        section.wrong_at(
+            "within", "no log can hold so many lines in so short a time; this rule would never match"
+        )
     if bool(want.lives) != (want.settles_after is not None):
-        section.wrong("'lives' and 'settles_after' go together: after this sign of life and nothing for so long, it is over")
+        section.wrong(
+            "'lives' and 'settles_after' go together: after this sign of life and nothing for so long, it is over"
+        )
     section.done()
     return want
 
 
+def _read_recovery(section: Section) -> Recovery | None:
+    lines = aside(read_lines(section, "recovered_by", ()))
+    after = section.duration("recovered_after", timedelta(0), least=timedelta(0))
+    return Recovery(lines, after) if lines else None
+
+
+def _read_attribution(section: Section) -> Attribution | None:
+    about = Attribution(
+        named_by=read_lines(section, "named_by", ()),
+        claimed_by=read_lines(section, "claimed_by", ()),
+        released_by=read_lines(section, "released_by", ()),
+        asked_by=read_lines(section, "asked_by", ()),
+        session_by=read_lines(section, "session_by", ()),
+    )
+    if bool(about.asked_by) != bool(about.session_by):
+        section.wrong(
+            "'asked_by' and 'session_by' go together: a chat's message, and the session that took it up"
+        )
+    need_names(section, "session_by", ("session",) if about.session_by else (), about.session_by)
+    return about if about.named_by or about.asked_by else None
+
+
 def lines(want: Burst) -> list[tuple[str, Line, bool]]:
+    about = want.about or Attribution()
     return [
         *(("line", line, True) for line in want.line),
         *(("or_once", line, True) for line in want.or_once),
         *(("unless", line, False) for line in want.unless),
         *(("last", line, False) for line in want.last),
         *(("lives", line, False) for line in want.lives),
+        *(("recovered", line, False) for line in (want.recovery.line if want.recovery else ())),
+        *(("named", line, False) for line in about.named_by),
+        *(("claimed", line, False) for line in about.claimed_by),
+        *(("released", line, False) for line in about.released_by),
+        *(("asked", line, False) for line in about.asked_by),
+        *(("session", line, False) for line in about.session_by),
+        *([("known", Line("sessions"), False)] if about.session_by else []),
     ]
 
 
@@ -73,47 +143,144 @@ def reach(want: Burst) -> timedelta:
 
 
 def says(want: Burst) -> frozenset[str]:
-    return names_of((*want.line, *want.or_once, *want.last)) | {"times", "at_least", "within"}
+    about = want.about or Attribution()
+    told = (*want.line, *want.or_once, *want.last, *about.named_by, *about.asked_by)
+    return names_of(told) | {"times", "at_least", "within"}
 
 
-class Watch:
+class Detector:
     def __init__(self, want: Burst):
         self.want = want
         self.series: dict[str, Series] = {}
         self.many = MANY  # keys; with so many it is time to tidy up
         self.last: Captures = {}
         self.known: dict[str, Captures] = {}  # session → what its lines captured, for lines that lack it
+        self.names = Names(want.per)
+        self.chats = SessionChats()
+        self.traces: list[Trace] = []  # of the lines that show that a session works again
+        if want.recovery is not None:
+            self.follow("recovered", Trace())  # for those that come as events
 
-    def awake(self) -> bool:
-        return bool(self.series)
+    def follow(self, role: str, trace: Trace) -> None:
+        """Lines of which only the time matters are asked for when there was a failure, or never."""
+        self.traces.append(trace)
+        trace.followers.append(self._settle)
 
     def see(self, roles: Mapping[str, Captures], event: Event) -> None:
-        if "last" in roles:
-            self.last = {name: harmless(value, 200) for name, value in roles["last"].items()}
-        if "lives" in roles:
-            for series in self.series.values():
-                series.lives(event.at)
-        if "unless" in roles:
-            for series in self.series.values():
-                series.end(event.at)
-        if "unless" in roles or not roles.keys() & {"line", "or_once"}:
-            return
+        counted = roles.keys() & {"line", "or_once"}
+        if not counted or len(roles) > len(counted):
+            self._see_beside(roles, event)
+            if "unless" in roles or not counted:
+                return
         once = "or_once" in roles
-        captures = roles["or_once"] if once else roles["line"]
-        if event.session:
-            captures = {**self.known.get(event.session, {}), **{name: value for name, value in captures.items() if value}}
-            if len(self.known) > MEMORY:
-                self.known.clear()
-            self.known[event.session] = captures
+        captures = self._completed(roles["or_once"] if once else roles["line"], event)
         key = key_of(captures, self.want.per, self.want.key)
+        if self.want.about is not None and not key.replace("/", ""):
+            key = event.session or key
         if key not in self.series:
             if len(self.series) >= self.many:
                 tidy(self.series, event.at - SLACK)
                 self.many = 2 * len(self.series) + MANY
-            self.series[key] = Series(self.want.at_least, self.want.within, self.want.settles_after)
-        self.series[key].add(key, event, captures, enough=once)
+            want = self.want
+            self.series[key] = Series(want.at_least, want.within, want.settles_after, want.quiet_for)
+            self.series[key].about = {name: captures[name] for name in want.per if captures.get(name)}
+        series = self.series[key]
+        if self.traces and (series.current is not None or len(series.recent) + 1 >= self.want.at_least):
+            self._recover([series], event.at)
+        series.add(key, event, captures, enough=once)
+
+    def _see_beside(self, roles: Mapping[str, Captures], event: Event) -> None:
+        for role, captures in roles.items():
+            match role:
+                case "last":
+                    self.last = {name: harmless(value, 200) for name, value in captures.items()}
+                case "lives":
+                    for series in self._agreeing(captures):
+                        series.lives(event.at)
+                case "unless":
+                    for series in self._agreeing(captures):
+                        series.end(event.at)
+                case "recovered":
+                    self.traces[0].note(event.at, event.session)
+                case "named":
+                    self.names.name(captures, event.at)
+                case "claimed":
+                    self.names.claim(captures, event.at)
+                case "released":
+                    self.names.take(captures, event.at)
+                case "asked":
+                    self.chats.asked(captures, event)
+                case "session":
+                    self._began(captures, event)
+                case "known":
+                    self.chats.known(event)
+
+    def _began(self, captures: Captures, event: Event) -> None:
+        """A session takes up a message of a chat: whatever it achieves counts for the chat's failures, too."""
+        self.chats.began(captures, event)
+        session = captures.get("session", "")
+        series = self.series.get(key_of(self.chats.of(session), self.want.per, self.want.key))
+        if series is not None:
+            series.sessions.add(session)
+
+    def _agreeing(self, captures: Captures) -> list[Series]:
+        """The series that this line is about: all, but those that it names otherwise."""
+        named = [name for name in self.want.per if captures.get(name)]
+        return [
+            series
+            for series in self.series.values()
+            if all(series.about.get(name, captures[name]) == captures[name] for name in named)
+        ]
+
+    def _completed(self, captures: Captures, event: Event) -> Captures:
+        """What was captured, with what other lines tell of the same session or the same story."""
+        if self.want.about is not None and self.want.about.named_by:
+            captures = {**self.names.take(captures, event.at), **captures}
+        if event.session:
+            captures = {
+                **self.known.get(event.session, {}),
+                **self.chats.of(event.session),
+                **{name: value for name, value in captures.items() if value},
+            }
+            if len(self.known) > MEMORY:
+                self.known.clear()
+            self.known[event.session] = captures
+        return captures
+
+    def _settle(self, before: datetime) -> None:
+        """Signs before this moment will be forgotten: take from them what is needed."""
+        self._recover([series for series in self.series.values() if series.recent], before)
+
+    def _recover(self, failing: Iterable[Series], before: datetime) -> None:
+        """End what recovered before this moment; attempts that a later one made good do not count."""
+        after = self.want.recovery.after if self.want.recovery is not None else timedelta(0)
+        for series in failing:
+            if not series.recent:
+                continue
+            for trace in self.traces:
+                trace.read(series.recent[0].at, before)
+            if series.current is not None:
+                since = series.last_at + after + INSTANT
+                signs = [at for session in series.sessions for at in self._signs(session, since, before)]
+                if signs:
+                    series.end(min(signs))
+            else:
+                failed = [
+                    event
+                    for event in series.recent
+                    if not self._signs(event.session, event.at + after + INSTANT, before)
+                ]
+                series.recent.clear()
+                series.recent.extend(failed)
+
+    def _signs(self, session: str, since: datetime, before: datetime) -> list[datetime]:
+        return (
+            [at for trace in self.traces for at in trace.between(session, since, before)] if session else []
+        )
 
     def spans(self, now: datetime) -> list[Span]:
+        if self.traces:
+            self._recover([series for series in self.series.values() if series.current], now + INSTANT)
         found = [span for series in self.series.values() for span in series.spans(now)]
         return [replace(span, quotes={**span.quotes, **self.last}) for span in found] if self.last else found
 

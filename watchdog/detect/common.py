@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
+from watchdog.config.lines import OTHER, Vocabulary, Word, read_levels
+from watchdog.config.yaml import MISSING, Section
+from watchdog.model import LOG_SOURCES as SOURCES
 from watchdog.model import Event, Line
 from watchdog.text import harmless
 from watchdog.values import Any, replace
-from watchdog.yamlfile import MISSING, Section
 
-SOURCES = ("gateway.log", "agent.log", "errors.log", "journal")
-LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 Captures = Mapping[str, str]
 
 MEMORY = 2000  # keys remembered
@@ -19,23 +19,60 @@ _KEYS: dict[tuple[str | None, ...], str] = {}
 KEEP_LAST = 3  # evidence kept of a long series: the first and these many of the newest
 
 
-def read_lines(section: Section, key: str, default: Any = MISSING) -> tuple[Line, ...]:
-    """One pattern, a list of patterns, or {in:, line:, level:, logger:} for another source."""
+def read_lines(section: Section, key: str, default: Any = MISSING, source: str = "") -> tuple[Line, ...]:
+    """A word of the vocabulary or a pattern, a list of them, or {in:, of:, level:, logger:, cause:}.
+
+    The source is what `in:` says unless one is given here.
+    """
     node = section.nodes[key][1] if section.has(key) else None
     section.asked.add("in")
-    source = ""
     if node is not None and type(node).__name__ == "MappingNode":
         inner = section.section(key)
         assert inner is not None
-        source = inner.choice("in", SOURCES)
-        lines = tuple(
-            Line(source, inner.compile(item), read_levels(inner), inner.names("logger", ())) for item in inner.items("line")
-        )
+        lines = lines_of(inner, inner.items("of" if inner.has("of") else "line"))
+        levels, loggers = read_levels(inner), inner.names("logger", ())
         inner.done()
-        return lines
-    if node is not None:
-        source = section.choice("in", SOURCES)
-    return tuple(Line(source, section.compile(item)) for item in section.items(key, default))
+        return with_levels(lines, levels, loggers)
+    return lines_of(section, section.items(key, default), source)
+
+
+def with_levels(
+    lines: tuple[Line, ...], levels: tuple[str, ...], loggers: tuple[str, ...]
+) -> tuple[Line, ...]:
+    return tuple(replace(line, level=levels or line.level, logger=loggers or line.logger) for line in lines)
+
+
+def lines_of(section: Section, items: Iterable[Any], source: str = "") -> tuple[Line, ...]:
+    """What these nodes name: words of the vocabulary, with the section's causes; anything else is a pattern."""
+    return tuple(_line(section, item, source) for item in items)
+
+
+def _line(section: Section, item: Any, source: str = "") -> Line:
+    vocabulary: Vocabulary = section.vocabulary
+    found = vocabulary.find(item.value)
+    if found is None:
+        if near := vocabulary.near(item.value):
+            section.wrong(f"there is no line '{harmless(item.value, 60)}'{near}", item)
+        return Line(source or section.choice("in", SOURCES), section.compile(item))
+    word = found.word
+    source = source or section.choice("in", SOURCES, word.sources[0])
+    found.causes, found.not_causes = _causes(section, "cause", word), _causes(section, "not_cause", word)
+    return Line(source if source in word.sources else word.sources[0], found, word.level, word.logger)
+
+
+def in_each(section: Section, key: str, sources: Iterable[str]) -> tuple[Line, ...]:
+    """The lines of one key in each of these sources."""
+    lines = lines_of(section, section.items(key, ()), SOURCES[0])
+    return tuple(replace(line, source=source) for source in sources for line in lines)
+
+
+def _causes(section: Section, key: str, word: Word) -> tuple[str, ...]:
+    names = section.names(key, ()) if word.cause else ()
+    for name in names:
+        if name not in (*word.cause, OTHER):
+            told = f"'{harmless(name, 40)}' is no cause of {word.id}; there are {', '.join((*word.cause, OTHER))}"
+            section.wrong_at(key, told)
+    return names
 
 
 def aside(lines: tuple[Line, ...]) -> tuple[Line, ...]:
@@ -43,36 +80,23 @@ def aside(lines: tuple[Line, ...]) -> tuple[Line, ...]:
     return tuple(replace(line, aside=True) for line in lines)
 
 
-def meanwhile(lines: tuple[Line, ...]) -> tuple[Line, ...]:
-    """Lines that say nothing to a watch that has nothing open."""
-    return tuple(replace(line, meanwhile=True) for line in lines)
-
-
-def once(lines: tuple[Line, ...]) -> tuple[Line, ...]:
-    """Lines that tell which session it is, and nothing more."""
-    return tuple(replace(line, once=True) for line in lines)
-
-
-def read_levels(section: Section) -> tuple[str, ...]:
-    levels = section.names("level", ())
-    for level in levels:
-        if level not in LEVELS:
-            section.wrong_at("level", f"'{harmless(level, 20)}' is not one of {', '.join(LEVELS)}")
-    return levels
-
-
 def names_of(lines: Iterable[Line]) -> frozenset[str]:
     return frozenset().union(*(line.pattern.names for line in lines if line.pattern is not None))
 
 
-def need_names(section: Section, key: str, wanted: Iterable[str], lines: Iterable[Line], every: bool = True) -> None:
+def need_names(
+    section: Section, key: str, wanted: Iterable[str], lines: Iterable[Line], every: bool = True
+) -> None:
     """Each name must be captured by the patterns it is to be compared in."""
     lines = tuple(lines)
     for name in wanted:
-        lacking = [line for line in lines if line.pattern is not None and name not in line.pattern.names]
+        lacking = [line for line in lines if line.pattern is not None and name not in line.pattern.always]
         if lacking and (every or len(lacking) == len(lines)):
-            section.wrong_at(key, f"'{harmless(name, 40)}' is not captured by '{harmless(lacking[0].pattern.text, 60)}'; "
-                                  f"write (?<{harmless(name, 40)}>…) there")
+            section.wrong_at(
+                key,
+                f"'{harmless(name, 40)}' is not captured by '{harmless(lacking[0].pattern.text, 60)}'; "
+                f"write (?<{harmless(name, 40)}>…) there",
+            )
 
 
 def key_of(captures: Captures, same: Iterable[str], nothing: str = "") -> str:

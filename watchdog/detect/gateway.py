@@ -5,28 +5,37 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
+from watchdog.config.yaml import Section
 from watchdog.detect.common import Captures
 from watchdog.model import Event, Line, Span
-from watchdog.pattern import Pattern
 from watchdog.text import ago
-from watchdog.values import dataclass
-from watchdog.yamlfile import Section
+from watchdog.values import Any, dataclass
 
 KIND = "gateway"
-STATES = ("running", "dead", "frozen", "wanted")  # wanted: running or dead, but not stopped on purpose
-STARTED = Pattern(r"Starting Hermes Gateway", "detect/gateway.py")
-STOPPED = Pattern(r"Received SIG\w+ — initiating shutdown|Stopping gateway|Gateway stopped|Exiting with code", "detect/gateway.py")
-RESTARTED = Pattern(r"\S+: Scheduled restart job", "detect/gateway.py")
+# wanted: running, dead or refused, but not stopped on purpose; refused: it ended because a start cannot succeed
+STATES = ("running", "dead", "frozen", "wanted", "refused", "stopped")
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+LOOP, LOOP_WITHIN = 3, timedelta(minutes=15)  # so many starts in so short a time are tried again by somebody
 
 
 @dataclass(frozen=True)
 class Gateway:
     state: str
+    longer_than: timedelta | None = None
+    started: tuple[Line, ...] = ()
+    stopped: tuple[Line, ...] = ()
+    refused: tuple[Line, ...] = ()
 
 
 def read(section: Section) -> Gateway:
-    want = Gateway(section.choice("is", STATES))
+    words = section.vocabulary
+    want = Gateway(
+        section.choice("is", STATES),
+        section.duration("longer_than", None),
+        words.role("started"),
+        words.role("stopped"),
+        words.role("refused"),
+    )
     section.done()
     return want
 
@@ -34,10 +43,9 @@ def read(section: Section) -> Gateway:
 def lines(want: Gateway) -> list[tuple[str, Line, bool]]:
     return [
         ("fact", Line("gateway"), True),
-        ("started", Line("gateway.log", STARTED), False),
-        ("stopped", Line("gateway.log", STOPPED), False),
-        # A start that fails before it can log is told by systemd alone.
-        ("started", Line("journal", RESTARTED, logger=("systemd",)), False),
+        *(("started", line, False) for line in want.started),
+        *(("stopped", line, False) for line in want.stopped),
+        *(("refused", line, False) for line in want.refused),
     ]
 
 
@@ -46,40 +54,101 @@ def reach(want: Gateway) -> timedelta:
 
 
 def says(want: Gateway) -> frozenset[str]:
-    return frozenset({"pid", "ago", "home", "why", "silent"})
+    return frozenset(
+        {
+            "pid",
+            "ago",
+            "home",
+            "why",
+            "silent",
+            "alive_at",
+            "missing_at",
+            "exit_code",
+            "exit_reason",
+            "stopped_at",
+            "longer_than",
+        }
+    )
 
 
-class Watch:
+class Detector:
     def __init__(self, want: Gateway):
         self.want = want
         self.fact: Event | None = None
         self.stopped_at: datetime | None = None
+        self.starts: list[datetime] = []
+        self.refusal: tuple[Event, str] | None = None  # of the last start, with its reason
 
     def see(self, roles: Mapping[str, Captures], event: Event) -> None:
         if "fact" in roles:
             self.fact = event
         elif "started" in roles:
-            self.stopped_at = None
+            self.stopped_at = self.refusal = None
+            self.starts = [at for at in self.starts if event.at - at <= LOOP_WITHIN] + [event.at]
+        elif "refused" in roles:
+            self.refusal = event, roles["refused"].get("exit_reason", "")
         elif "stopped" in roles and self.stopped_at is None:
             self.stopped_at = event.at
+
+    def _state(self, facts: Mapping[str, str]) -> str:
+        """What it is: measured, and where a process is gone, how its log says that it ended."""
+        state = facts.get("state", "unknown")
+        if state in ("dead", "stopped") and self.refusal is not None:
+            return "refused"
+        if state == "dead" and facts.get("refused") and not self._is_tried_again(facts):
+            return "refused"
+        farewell = self.stopped_at is not None
+        if farewell and ((state == "dead" and not facts.get("unsaid")) or facts.get("stated")):
+            return "stopped"  # its last words were a farewell: somebody wanted it so
+        return state
+
+    def _is_tried_again(self, facts: Mapping[str, str]) -> bool:
+        """A failed start that somebody repeats is a crash loop, unless Hermes itself says that none can succeed."""
+        return len(self.starts) >= LOOP and facts.get("exit_code") != "78"
 
     def spans(self, now: datetime) -> list[Span]:
         if self.fact is None:
             return []
         facts = self.fact.facts
-        state = facts.get("state", "unknown")
-        if self.stopped_at is not None and ((state == "dead" and not facts.get("unsaid")) or facts.get("stated")):
-            state = "stopped"  # its last words were a farewell: somebody wanted it so
+        state = self._state(facts)
         since = datetime.fromisoformat(facts["since"]) if facts.get("since") else self.fact.at
-        quotes = {name: facts[name] for name in ("why", "pid", "home", "silent") if facts.get(name)} | {"ago": ago(since, now)}
         if self.want.state in ("running", "wanted"):
             # Before it stopped it was running: what happened then happened to a living gateway.
-            holds = state in ("running", "frozen") or (state == "dead" and self.want.state == "wanted")
+            holds = state in ("running", "frozen") or (
+                state in ("dead", "refused") and self.want.state == "wanted"
+            )
             ended = None if holds else self.stopped_at or since
-            return [Span("", LONG_AGO, LONG_AGO, now, ended, quotes, facts)]
+            return [Span("", LONG_AGO, LONG_AGO, now, ended, self._quotes(since, now), facts)]
         if self.want.state != state:
             return []
-        return [Span("gateway", since, since, self.fact.at, None, quotes, facts, (self.fact,))]
+        if state == "stopped":
+            since = self.stopped_at or since
+        opened = since + (self.want.longer_than or timedelta(0))
+        if opened > now:
+            return []
+        evidence = (self.fact,) if self.refusal is None else (self.refusal[0], self.fact)
+        return [
+            Span("gateway", opened, opened, self.fact.at, None, self._quotes(since, now), facts, evidence)
+        ]
+
+    def _quotes(self, since: datetime, now: datetime) -> dict[str, Any]:
+        assert self.fact is not None
+        facts = self.fact.facts
+        quotes: dict[str, Any] = {name: facts[name] for name in ("why", "pid", "home") if facts.get(name)}
+        quotes |= {"ago": ago(since, now), "silent": now - since}
+        if self.want.state in ("dead", "refused"):  # when it died is known only as far as somebody looked
+            quotes["alive_at"] = datetime.fromisoformat(facts["alive_at"]) if facts.get("alive_at") else since
+            missing_at = facts.get("missing_at")
+            quotes["missing_at"] = datetime.fromisoformat(missing_at) if missing_at else self.fact.at
+        if self.want.state == "stopped":
+            quotes["stopped_at"] = since
+        if facts.get("exit_code"):
+            quotes["exit_code"] = facts["exit_code"]
+        # Why it ended, in its own words: shown, and no fact that could fill a step.
+        reason = self.fact.more or (self.refusal[1] if self.refusal else "")
+        if reason or self.want.state == "refused":
+            quotes["exit_reason"] = reason or "—"
+        return quotes
 
     def state(self, now: datetime) -> list[str]:
         """For explain: what is known of the process."""
@@ -87,5 +156,7 @@ class Watch:
             return ["nothing is known of the process"]
         facts = self.fact.facts
         stopped = f"; its log shows a stop {ago(self.stopped_at, now)}" if self.stopped_at else ""
-        return [f"the gateway is {facts.get('state')}{' as stated' if facts.get('stated') else ''}"
-                f"{', pid ' + facts['pid'] if facts.get('pid') else ''}{stopped} (wanted: {self.want.state})"]
+        return [
+            f"the gateway is {facts.get('state')}{' as stated' if facts.get('stated') else ''}"
+            f"{', pid ' + facts['pid'] if facts.get('pid') else ''}{stopped} (wanted: {self.want.state})"
+        ]

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from watchdog.detect.common import Captures, key_of, longest, meanwhile, names_of, need_names, read_lines
+from watchdog.config.yaml import Section
+from watchdog.detect.common import Captures, key_of, lines_of, longest, names_of, need_names, read_lines
 from watchdog.detect.series import Series, states
 from watchdog.model import Event, Line, Span
 from watchdog.text import harmless
 from watchdog.values import dataclass
-from watchdog.yamlfile import Section
 
 KIND = "loop"
 
 
 @dataclass(frozen=True)
 class Loop:
-    lines: tuple[Line, ...]
+    steps: tuple[tuple[Line, ...], ...]  # each of them one of several lines
     at_least: int
     within: timedelta
     same: tuple[str, ...] = ()
@@ -29,28 +29,30 @@ class Loop:
 
 
 def read(section: Section) -> Loop:
-    steps = read_lines(section, "lines")
+    steps = tuple(lines_of(section, step) for step in section.lists("lines"))
     want = Loop(
-        lines=steps[:1] + meanwhile(steps[1:]),
+        steps=steps,
         at_least=section.number("at_least", 3, least=2, most=10_000),
         within=section.duration("within"),
-        lives=meanwhile(read_lines(section, "lives", ())),
+        lives=read_lines(section, "lives", ()),
         settles_after=section.duration("settles_after", None),
         same=section.names("same", ()),
-        unless=meanwhile(read_lines(section, "unless", ())),
+        unless=read_lines(section, "unless", ()),
         last=read_lines(section, "last", ()),
         key=section.text("key", ""),
     )
-    need_names(section, "same", want.same, steps[:1])
+    need_names(section, "same", want.same, steps[0] if steps else ())
     if bool(want.lives) != (want.settles_after is not None):
-        section.wrong("'lives' and 'settles_after' go together: after this sign of life and nothing for so long, it is over")
+        section.wrong(
+            "'lives' and 'settles_after' go together: after this sign of life and nothing for so long, it is over"
+        )
     section.done()
     return want
 
 
 def lines(want: Loop) -> list[tuple[str, Line, bool]]:
     return [
-        *((f"step{number}", line, True) for number, line in enumerate(want.lines)),
+        *((f"step{number}", line, True) for number, step in enumerate(want.steps) for line in step),
         *(("unless", line, False) for line in want.unless),
         *(("last", line, False) for line in want.last),
         *(("lives", line, False) for line in want.lives),
@@ -62,18 +64,19 @@ def reach(want: Loop) -> timedelta:
 
 
 def says(want: Loop) -> frozenset[str]:
-    return names_of((*want.lines, *want.last)) | {"times", "at_least", "within"}
+    return names_of((*[line for step in want.steps for line in step], *want.last)) | {
+        "times",
+        "at_least",
+        "within",
+    }
 
 
-class Watch:
+class Detector:
     def __init__(self, want: Loop):
         self.want = want
         self.turns: dict[str, tuple[int, Captures]] = {}  # key → next step awaited, what the turn captured
         self.series: dict[str, Series] = {}
         self.last: Captures = {}
-
-    def awake(self) -> bool:
-        return bool(self.turns)
 
     def see(self, roles: Mapping[str, Captures], event: Event) -> None:
         if "last" in roles:
@@ -92,7 +95,7 @@ class Watch:
             captures = roles.get(f"step{step}")
             if captures is not None and self._agree(turn, captures):
                 turn = {**turn, **captures}
-                if step + 1 == len(self.want.lines):
+                if step + 1 == len(self.want.steps):
                     self._turned(key, event, turn)
                     step = -1
                 self.turns[key] = step + 1, turn
@@ -114,7 +117,16 @@ class Watch:
     def spans(self, now: datetime) -> list[Span]:
         quotes = {**dict.fromkeys(names_of(self.want.last), "no error was logged"), **self.last}
         return [
-            Span(span.key, span.first_at, span.opened_at, span.last_at, span.ended_at, {**span.quotes, **quotes}, {}, span.evidence)
+            Span(
+                span.key,
+                span.first_at,
+                span.opened_at,
+                span.last_at,
+                span.ended_at,
+                {**span.quotes, **quotes},
+                {},
+                span.evidence,
+            )
             for series in self.series.values()
             for span in series.spans(now)
         ]

@@ -1,4 +1,7 @@
-"""Times of one thing under one key → spans during which it came too often. Burst and loop both count this way."""
+"""Times of one thing under one key → spans during which it came too often.
+
+Burst and loop both count this way.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,15 @@ LONG_AGO = datetime.min.replace(tzinfo=UTC)
 class Series:
     """How often something happened, and when that was too often."""
 
-    def __init__(self, at_least: int, within: timedelta, settles_after: timedelta | None):
+    def __init__(
+        self,
+        at_least: int,
+        within: timedelta,
+        settles_after: timedelta | None,
+        quiet_for: timedelta | None = None,
+    ):
         self.at_least, self.within = at_least, within
+        self.quiet_for = quiet_for or within  # nothing for so long: over
         self.settles_after = settles_after  # after a sign of life; None: there is no such sign
         self.alive_at: datetime | None = None
         self.recent: deque[Event] = deque(maxlen=at_least)
@@ -28,6 +38,8 @@ class Series:
         self.quotes: dict[str, str] = {}
         self.evidence: tuple[Event, ...] = ()
         self.times = 0
+        self.sessions: set[str] = set()  # whose lines these are
+        self.about: Captures = {}  # what makes its key, by name
 
     def add(self, key: str, event: Event, quotes: Captures, enough: bool = False) -> None:
         """One more; `enough` alone passes the limit, however few there were."""
@@ -43,13 +55,22 @@ class Series:
             self.times = max(1, len(in_time) - (1 if enough and len(in_time) > 1 else 0))
             self.current = Span(key, in_time[0].at, event.at, event.at)
             self.last_at, self.quotes, self.evidence = event.at, {}, tuple(in_time[:1])
+            self.sessions = {seen.session for seen in in_time if seen.session}
         if self.evidence[-1] is not event:
             self.evidence = keep(self.evidence, event)
         self.last_at = max(self.last_at, event.at)
+        if event.session:
+            self.sessions.add(event.session)
         self.quotes.update({name: value for name, value in quotes.items() if value})
 
     def _told(self, span: Span, ended: datetime | None) -> Span:
-        return replace(span, last_at=self.last_at, ended_at=ended, quotes={**self.quotes, "times": str(self.times)}, evidence=self.evidence)
+        return replace(
+            span,
+            last_at=self.last_at,
+            ended_at=ended,
+            quotes={**self.quotes, "times": str(self.times)},
+            evidence=self.evidence,
+        )
 
     def forgotten(self, now: datetime) -> bool:
         """Let go of what is too old to count; whether nothing at all is left to tell."""
@@ -59,10 +80,12 @@ class Series:
         return self.current is None and not self.recent and not self.closed
 
     def settle(self, now: datetime) -> None:
-        """Close what has lived for long enough, or not come again in a whole window; one more may open it again."""
+        """Close what has lived for long enough, or not come again in a whole window; one more may open it
+        again.
+        """
         if self.current is None:
             return
-        over = self.last_at + self.within
+        over = self.last_at + self.quiet_for
         if self.settles_after is not None and self.alive_at is not None:
             over = min(over, self.alive_at + self.settles_after)
         if now > over:
@@ -98,7 +121,9 @@ def states(series: Mapping[str, Series], at_least: int, within: timedelta, now: 
     """How near each key is to its limit, in words."""
     found = []
     for key, one in series.items():
-        times = one.times if one.current is not None else sum(now - event.at <= within for event in one.recent)
+        times = (
+            one.times if one.current is not None else sum(now - event.at <= within for event in one.recent)
+        )
         last = f", last {ago(one.recent[-1].at, now)}" if one.recent else ""
         found.append(f"{key or 'all'}: {times} of {at_least} within {spell(within)}{last}")
     return found or [f"0 of {at_least} within {spell(within)}: no such line in the window"]

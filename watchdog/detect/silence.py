@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from watchdog.detect.common import SOURCES, Captures, key_of, longest, meanwhile, names_of, need_names
+from watchdog.config.lines import read_sources
+from watchdog.config.yaml import Section
+from watchdog.detect.common import Captures, in_each, key_of, longest, names_of, need_names
 from watchdog.model import Event, Line, Span
-from watchdog.text import ago, harmless, spell
-from watchdog.values import dataclass
-from watchdog.yamlfile import Section
+from watchdog.text import ago, spell
+from watchdog.values import dataclass, replace
 
 KIND = "silence"
 SAME_MOMENT = timedelta(seconds=2)
@@ -27,18 +28,14 @@ class Silence:
 
 
 def read(section: Section) -> Silence:
-    sources = section.names("in")
-    for source in sources:
-        if source not in SOURCES:
-            section.wrong_at("in", f"'{harmless(source, 40)}' is not one of {', '.join(SOURCES)}")
-    expect = section.items("expect", ())
-    after = section.items("after", ())
-    if not after and not expect:
+    sources = read_sources(section, "in")
+    expected = in_each(section, "expect", sources)
+    after = tuple(replace(line, followed=True) for line in in_each(section, "after", sources))
+    if not after and not expected:
         section.wrong("needs 'after:' (nothing follows this line) or 'expect:' (this line stopped coming)")
-    expected = tuple(Line(source, section.compile(item)) for source in sources for item in expect)
     want = Silence(
-        after=tuple(Line(source, section.compile(item), followed=True) for source in sources for item in after) or expected,
-        expect=meanwhile(expected) if after else expected,
+        after=after or expected,
+        expect=expected,
         longer_than=section.duration("longer_than"),
         same=section.names("same", ()),
         key=section.text("key", ""),
@@ -63,14 +60,12 @@ def says(want: Silence) -> frozenset[str]:
     return names_of(want.after) | {"silent", "longer_than"}
 
 
-class Watch:
+class Detector:
     def __init__(self, want: Silence):
         self.want = want
-        self.waiting: dict[str, tuple[Event, Captures, datetime | None]] = {}  # key → last line, its captures, the next line
+        # key → last line, its captures, the next line
+        self.waiting: dict[str, tuple[Event, Captures, datetime | None]] = {}
         self.closed: list[Span] = []
-
-    def awake(self) -> bool:
-        return bool(self.waiting)
 
     def see(self, roles: Mapping[str, Captures], event: Event) -> None:
         if (captures := roles.get(f"expect {event.source}")) is not None:
@@ -78,11 +73,13 @@ class Watch:
         if (captures := roles.get(f"after {event.source}")) is None:
             return
         key = key_of(captures, self.want.same, self.want.key)
-        following = None if self.want.expect else event.next_at  # any line at all breaks a silence without 'expect'
+        # any line at all breaks a silence without 'expect'
+        following = None if self.want.expect else event.next_at
         if key in self.waiting:
             before, _, earlier = self.waiting[key]
             if event.source != before.source and abs(event.at - before.at) <= SAME_MOMENT:
-                # The same record in another log: one log that went on is life, though the other holds its breath.
+                # The same record in another log: one log that went on is life, though the other holds its
+                # breath.
                 soonest = min((at for at in (earlier, following) if at is not None), default=None)
                 self.waiting[key] = before, captures, soonest
                 return
@@ -99,17 +96,25 @@ class Watch:
         opened = event.at + self.want.longer_than
         if now <= opened:
             return None
-        quotes = {**captures, "silent": spell(now - event.at)}
+        quotes = {**captures, "silent": now - event.at}
         return Span(key, event.at, opened, event.at, ended, quotes, {}, (event,))
 
     def spans(self, now: datetime) -> list[Span]:
-        still = [self._span(key, following or now, following) for key, (_, _, following) in self.waiting.items()]
+        still = [
+            self._span(key, following or now, following) for key, (_, _, following) in self.waiting.items()
+        ]
         return [*self.closed, *(span for span in still if span is not None)]
 
     def state(self, now: datetime) -> list[str]:
         """For explain: how long it has been silent."""
         found = []
         for key, (event, _, following) in self.waiting.items():
-            went_on = f"went on after {spell(following - event.at)}" if following else f"silent for {spell(now - event.at)}"
-            found.append(f"{key or 'all'}: last such line {ago(event.at, now)}, {went_on} (limit {spell(self.want.longer_than)})")
+            went_on = (
+                f"went on after {spell(following - event.at)}"
+                if following
+                else f"silent for {spell(now - event.at)}"
+            )
+            found.append(
+                f"{key or 'all'}: last such line {ago(event.at, now)}, {went_on} (limit {spell(self.want.longer_than)})"
+            )
         return found or ["no such line in the window"]

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
+from watchdog.config.yaml import Section
 from watchdog.detect.common import Captures
 from watchdog.model import Event, Line, Span
 from watchdog.text import harmless
 from watchdog.values import dataclass
-from watchdog.yamlfile import Section
 
 KIND = "sqlite_health"
 DATABASES = ("state.db", "kanban.db", "response_store.db")
-GRADES = ("broken", "damaged", "deleted-wal")
+# sound: none of them is broken or damaged, whether it is there or not
+GRADES = ("broken", "damaged", "deleted-wal", "sound")
+UNSOUND = ("broken", "damaged", "unknown")
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ def says(want: SqliteHealth) -> frozenset[str]:
     return frozenset({"database", "fault", "path", "sqlite", "holder"})
 
 
-class Watch:
+class Detector:
     def __init__(self, want: SqliteHealth):
         self.want = want
         self.seen: list[Event] = []
@@ -62,14 +64,26 @@ class Watch:
         self.looked.append(event.text)
         if event.facts.get("grade") == "unknown":
             self.unsure.add(name)
+        if self.want.grade == "sound":
+            if event.facts.get("grade") in UNSOUND:
+                self.seen.append(event)
+            return
         held = bool(event.facts.get("holder"))
-        # While somebody writes into a deleted file, healing would lose what is written there: only that is told.
-        if held if self.want.grade == "deleted-wal" else event.facts.get("grade") == self.want.grade and not held:
+        # While somebody writes into a deleted file, healing would lose what is written there: only that is
+        # told.
+        if (
+            held
+            if self.want.grade == "deleted-wal"
+            else event.facts.get("grade") == self.want.grade and not held
+        ):
             self.seen.append(event)
 
     def spans(self, now: datetime) -> list[Span]:
+        if self.want.grade == "sound":
+            return [] if self.seen else [Span("", now, now, now)]  # what it was before, nobody knows
         return [
-            Span(event.facts["database"], event.at, event.at, event.at, None, {}, event.facts, (event,)) for event in self.seen
+            Span(event.facts["database"], event.at, event.at, event.at, None, {}, event.facts, (event,))
+            for event in self.seen
         ]
 
     def state(self, now: datetime) -> list[str]:

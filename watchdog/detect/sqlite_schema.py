@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
+from watchdog.config.yaml import Section
 from watchdog.detect.common import Captures, keep, need_names, read_lines
 from watchdog.detect.sqlite_health import read_databases
 from watchdog.model import Event, Line, Span
 from watchdog.text import ago, harmless
-from watchdog.values import dataclass
-from watchdog.yamlfile import Section
+from watchdog.values import dataclass, replace
 
 KIND = "sqlite_schema"
 
@@ -23,7 +23,9 @@ class SqliteSchema:
 
 
 def read(section: Section) -> SqliteSchema:
-    want = SqliteSchema(read_databases(section), read_lines(section, "complaint"), section.duration("within"))
+    complaint = read_lines(section, "complaint", source="gateway.log")  # `in:` names the databases
+    complaint = tuple(replace(line, complaint=True) for line in complaint)
+    want = SqliteSchema(read_databases(section), complaint, section.duration("within"))
     need_names(section, "complaint", ("column",), want.complaint)
     section.done()
     return want
@@ -41,7 +43,7 @@ def says(want: SqliteSchema) -> frozenset[str]:
     return frozenset({"database", "columns", "reference", "path"})
 
 
-class Watch:
+class Detector:
     def __init__(self, want: SqliteSchema):
         self.want = want
         self.lacking: list[Event] = []
@@ -63,7 +65,8 @@ class Watch:
     def spans(self, now: datetime) -> list[Span]:
         found = []
         for event in self.lacking:
-            # Against the release that the file resembles most; else against what the installed Hermes may want.
+            # Against the release that the file resembles most; else against what the installed Hermes may
+            # want.
             for lack in ("missing", "wanted"):
                 columns = event.facts.get(lack, "")
                 named = [pair for column, pair in self.complaints.items() if column in _names(columns)]
@@ -74,7 +77,9 @@ class Watch:
             first = min((pair[0] for pair in named), key=lambda seen: seen.at)
             last = max(seen.at for _, evidence in named for seen in evidence)
             facts = {**event.facts, "columns": columns}
-            found.append(Span(event.facts["database"], first.at, first.at, last, None, {}, facts, named[0][1]))
+            found.append(
+                Span(event.facts["database"], first.at, first.at, last, None, {}, facts, named[0][1])
+            )
         return found
 
     def notes(self) -> list[str]:
@@ -83,13 +88,18 @@ class Watch:
         for event in self.lacking:
             columns = event.facts.get("missing", "")
             if columns and not any(column in _names(columns) for column in self.complaints):
-                found.append(f"{event.facts['database']} lacks {columns} of {event.facts.get('reference', 'Hermes')}; "
-                             "Hermes adds them when it opens the file, and complains of nothing")
+                found.append(
+                    f"{event.facts['database']} lacks {columns} of {event.facts.get('reference', 'Hermes')}; "
+                    "Hermes adds them when it opens the file, and complains of nothing"
+                )
         return found
 
     def state(self, now: datetime) -> list[str]:
         """For explain: what is missing, and what Hermes complains of."""
-        found = [f"{event.facts['database']} lacks {event.facts.get('missing') or event.facts['wanted']}" for event in self.lacking]
+        found = [
+            f"{event.facts['database']} lacks {event.facts.get('missing') or event.facts['wanted']}"
+            for event in self.lacking
+        ]
         for column, (_, evidence) in self.complaints.items():
             found.append(f"the log complains of '{harmless(column, 60)}', last {ago(evidence[-1].at, now)}")
         return found or ["no column is missing and the log complains of none"]

@@ -2,36 +2,54 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
-from watchdog import plainjson
-from watchdog.model import Event
-from watchdog.paths import Path, open_regular
-from watchdog.pattern import own
-from watchdog.sources.chattext import cut, may_quote
+from watchdog.gateway import units as unit_files
+from watchdog.gateway.state import LastWord
+from watchdog.model import Event, phrase
+from watchdog.sources.chat_text import ChatText
+from watchdog.sources.reasons import Unreadable
+from watchdog.system.files import open_regular
 from watchdog.values import Any
 
-_LINE = own(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<logger>[\w.-]+): ")
-_PRIORITY = {"0": "CRITICAL", "1": "CRITICAL", "2": "CRITICAL", "3": "ERROR", "4": "WARNING", "5": "INFO", "6": "INFO", "7": "DEBUG"}
+_LINE = re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<logger>[\w.-]+): ")
+_PRIORITY = {
+    "0": "CRITICAL",
+    "1": "CRITICAL",
+    "2": "CRITICAL",
+    "3": "ERROR",
+    "4": "WARNING",
+    "5": "INFO",
+    "6": "INFO",
+    "7": "DEBUG",
+}
 LONGEST = 64 * 1024
+EVER = datetime.max.replace(tzinfo=UTC)
 MOST = 32 * 1024 * 1024  # bytes of journal that are read
 FIELDS = "MESSAGE,PRIORITY,SYSLOG_IDENTIFIER,_COMM,_EXE,_PID,JOB_TYPE"
 TIME_LIMIT = 20.0  # seconds; a journal that answers later than this is blind
-_ENDED = own(r"(?:Main|Control) process exited|Failed with result|Deactivated successfully|: Succeeded\.")
+_ENDED = re.compile(
+    r"(?:Main|Control) process exited|Failed with result|Deactivated successfully|: Succeeded\."
+)
 
 
 class JournalBlind(Exception):
     """The journal is there and cannot be read; the text says why."""
 
 
-def from_file(path: Path, until: datetime) -> Iterator[Event]:
+def from_file(path: Path, until: datetime, chat: ChatText) -> Iterator[Event]:
     """A journal saved with `journalctl -o json`."""
     with open_regular(path, buffering=1 << 16) as file:
-        yield from parse(file, path.name, None, until)
+        yield from parse(file, path.name, chat, until=until)
 
 
-def from_journalctl(units: list[str], user: bool, since: datetime, until: datetime) -> list[Event]:
+def from_journalctl(
+    units: list[str], user: bool, since: datetime, until: datetime, chat: ChatText
+) -> list[Event]:
     """What the journal holds of these units in the window; JournalBlind with the reason."""
     command = [f"--since=@{since.timestamp():.0f}", *(["--user"] if user else [])]
     command += [f"--unit={unit}" if not user else f"--user-unit={unit}" for unit in units]
@@ -39,41 +57,50 @@ def from_journalctl(units: list[str], user: bool, since: datetime, until: dateti
         lines, why = _ask(command)
     except FileNotFoundError:
         return []  # no journalctl: no systemd, nothing to be blind to
-    except OSError as error:
-        raise JournalBlind(f"journalctl: {error}") from error
     if why and not lines:
-        raise JournalBlind(f"{why}; run as a member of systemd-journal")
-    return list(parse(lines, "journal", since, until))
+        raise JournalBlind(phrase(Unreadable.JOURNAL, "{why}; run as a member of systemd-journal", why=why))
+    return list(parse(lines, "journal", chat, since, until))
 
 
 def _ask(arguments: list[str]) -> tuple[list[bytes], str]:
-    """(lines, what journalctl complained of), within a time and a size, whatever a process wrote into the journal."""
-    import subprocess
-    from threading import Timer
+    """(lines, what journalctl complained of), within a time and a size, whatever a process wrote into the
+    journal. FileNotFoundError where there is no journalctl.
+    """
+    from watchdog.system.commands import (
+        NOT_THERE,
+        TOO_LONG,
+        capture,
+    )  # not at the top: most checks ask no journal
 
     command = ["journalctl", "-o", "json", "--no-pager", "--quiet", f"--output-fields={FIELDS}", *arguments]
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout is not None and process.stderr is not None
-        late = Timer(TIME_LIMIT, process.kill)
-        late.start()
-        try:
-            said = process.stdout.read(MOST)
-            process.kill()  # done, or more than anybody needs
-            complaint = process.stderr.read(4096).decode("utf-8", "replace").strip()
-        finally:
-            late.cancel()
-    return said.splitlines(), complaint.splitlines()[-1] if complaint else ""
+    answer = capture(command, TIME_LIMIT, MOST)
+    if answer.code == NOT_THERE:
+        raise FileNotFoundError(answer.errors)
+    complaint = answer.errors.strip()
+    if answer.code == TOO_LONG and not answer.output:
+        complaint = f"journalctl did not answer within {TIME_LIMIT:g} s"
+    return answer.output.splitlines(), complaint.splitlines()[-1] if complaint else ""
 
 
-def last_word(units: list[tuple[str, bool]], farewell: datetime | None = None) -> tuple[str, datetime | None]:
-    """What systemd last did with the unit, however long ago, and when: 'stopped' (somebody asked for it), 'restarting', 'started', or ''.
+def last_word(
+    units: list[tuple[str, bool]], farewell: datetime | None = None
+) -> tuple[LastWord | str, datetime | None]:
+    """What systemd last did with the unit, however long ago, and when: stopped (somebody asked for it),
+    restarting, started, or ''.
 
-    'died': it ended by itself, and the last `farewell` in the gateway's log is older than that run.
+    Died: it ended by itself, and the last `farewell` in the gateway's log is older than that run.
     """
     for name, user in units:
         # Only what calls itself systemd: a gateway on a full disk writes hundreds of lines per start.
         said = "SYSLOG_IDENTIFIER=systemd"
-        command = ["-r", "-n", "200", *(["--user"] if user else []), f"--user-unit={name}" if user else f"--unit={name}", said]
+        command = [
+            "-r",
+            "-n",
+            "200",
+            *(["--user"] if user else []),
+            f"--user-unit={name}" if user else f"--unit={name}",
+            said,
+        ]
         try:
             lines, _ = _ask(command)
         except OSError:
@@ -81,7 +108,7 @@ def last_word(units: list[tuple[str, bool]], farewell: datetime | None = None) -
         ended = None
         for line in lines:
             try:
-                entry = plainjson.loads(line)
+                entry = json.loads(line)
                 at = _at(entry)
             except (ValueError, KeyError, TypeError, OverflowError, OSError):
                 continue
@@ -89,18 +116,22 @@ def last_word(units: list[tuple[str, bool]], farewell: datetime | None = None) -
                 continue
             text = _text(entry.get("MESSAGE"))
             if entry.get("JOB_TYPE") == "stop":
-                return "stopped", at  # a crash that systemd answers by itself has start or restart here
+                return (
+                    LastWord.STOPPED,
+                    at,
+                )  # a crash that systemd answers by itself has start or restart here
             if "Scheduled restart job" in text:
-                return "restarting", at
+                return LastWord.RESTARTING, at
             failed = text.startswith("Failed to start ")
             if failed and ended is None:
                 ended = at
             if failed or text.startswith("Started "):
-                # A boot ends everything without a word: what was started before it does not run because of that.
+                # A boot ends everything without a word: what was started before it does not run because of
+                # that.
                 if ended is None and entry.get("_BOOT_ID") == _boot():
-                    return "started", at
+                    return LastWord.STARTED, at
                 if ended is not None and farewell is not None and farewell < at:
-                    return "died", ended
+                    return LastWord.DIED, ended
                 break
             if ended is None and _ENDED.search(text) is not None:
                 ended = at
@@ -119,11 +150,13 @@ def _boot() -> str:
         return ""
 
 
-def parse(lines: Iterable[bytes], name: str, since: datetime | None, until: datetime) -> Iterator[Event]:
+def parse(
+    lines: Iterable[bytes], name: str, chat: ChatText, since: datetime | None = None, until: datetime = EVER
+) -> Iterator[Event]:
     """JSON lines → events; a line that is not JSON is passed over."""
     for number, line in enumerate(lines, 1):
         try:
-            entry = plainjson.loads(line[: 4 * LONGEST])
+            entry = json.loads(line[: 4 * LONGEST])
             at = _at(entry)
         except (ValueError, KeyError, TypeError, OverflowError, OSError, RecursionError):
             continue
@@ -134,8 +167,8 @@ def parse(lines: Iterable[bytes], name: str, since: datetime | None, until: date
         level = found["level"] if found else _PRIORITY.get(str(entry.get("PRIORITY")), "")
         text, _, more = (text[found.end() :] if found else text).partition("\n")
         ambiguous = ""
-        if may_quote(text):
-            text, _, ambiguous = cut(text)
+        if chat.may_quote(text):
+            text, _, ambiguous = chat.cut(text)
         yield Event(
             at=at,
             source="journal",
@@ -149,22 +182,28 @@ def parse(lines: Iterable[bytes], name: str, since: datetime | None, until: date
 
 
 def _writer(entry: dict[str, Any]) -> str:
-    """'systemd' for the manager itself: the fields with an underscore are journald's own, the others anyone may set."""
+    """'systemd' for the manager itself: the fields with an underscore are journald's own, the others anyone
+    may set.
+    """
     program, pid = entry.get("_EXE"), entry.get("_PID")
     # A process may call itself systemd (_COMM); which file it runs (_EXE) is the kernel's word.
-    if str(pid) == "1" or program in ("/usr/lib/systemd/systemd", "/lib/systemd/systemd") or (program is None and pid is None):
+    if (
+        str(pid) == "1"
+        or program in ("/usr/lib/systemd/systemd", "/lib/systemd/systemd")
+        or (program is None and pid is None)
+    ):
         return "systemd"
     return f"process {str(entry.get('_COMM'))[:60]}"
 
 
 def units_of(home: Path, chosen: str = "") -> list[tuple[str, bool]]:
-    """(unit, whether it is a user unit) of the services that run this home's gateway, or the one that was chosen."""
+    """(unit, whether it is a user unit) of the services that run this home's gateway, or the one that was
+    chosen.
+    """
     if chosen and chosen != "auto":
         name = chosen.removeprefix("user:")
         return [(name if "." in name else f"{name}.service", chosen.startswith("user:"))]
-    from watchdog import unitfiles  # most checks find a gateway that ran all the time, and ask for no unit
-
-    return unitfiles.units_of(home)
+    return unit_files.units_of(home)
 
 
 def _text(message: Any) -> str:

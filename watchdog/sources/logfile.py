@@ -1,22 +1,22 @@
-"""A Hermes log and its rotated siblings → events: the window found by bisecting, records joined with their tracebacks."""
+"""A Hermes log and its rotated siblings → events: the window found by bisecting, records joined with their
+tracebacks.
+"""
 
 from __future__ import annotations
 
-import errno
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta, tzinfo
 from functools import partial
+from pathlib import Path
 
-from watchdog.model import Event
-from watchdog.paths import Path, open_regular
-from watchdog.pattern import LONGEST
-from watchdog.sources.attention import Attention
-from watchdog.sources.gate import Gate
+from watchdog.config.pattern import LONGEST
+from watchdog.model import Event, Finding
+from watchdog.model.trace import Unread
 from watchdog.sources.localtime import SLACK, LocalClock
-from watchdog.sources.margin import Margin, Place
-from watchdog.sources.records import HEADER, NEXT, Reader, last_record
-from watchdog.values import TYPE_CHECKING, Any
+from watchdog.sources.records import HEADER, NEXT, Reader, Wanted, last_record
+from watchdog.system.files import open_regular
+from watchdog.values import TYPE_CHECKING, replace
 
 if TYPE_CHECKING:
     from typing import IO
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 BLOCK = 1 << 18  # some minutes of a busy log: short enough that most hold nothing out of the ordinary
 BRISK = timedelta(minutes=10)  # a log that fills a block faster gets longer ones
 FAR = 1 << 20  # how far to look for a record where one should be
-COUNTED = 8_000_000  # bytes; Hermes rotates at five million, and in a longer file counting lines would cost more than the check
+# bytes; Hermes rotates at five million, and in a longer file counting lines would cost more than the check
+COUNTED = 8_000_000
 HEAD = 1 << 13  # where the first record of a file is looked for first
 PROBE = 1 << 14  # how much of the file a step of bisecting looks at
 
@@ -39,6 +40,7 @@ class Segment:
         self.file: IO[bytes] = _unpacking(self.raw) if self.packed else self.raw
         status = os.fstat(self.raw.fileno())
         self.identity = status.st_dev, status.st_ino
+        self.straight = not self.packed  # the file holds the very bytes that were read from it so far
         self.size = status.st_size
 
     def close(self) -> None:
@@ -56,13 +58,6 @@ class Segment:
             return self.file.read(size)
         except (EOFError, BadGzipFile, error):
             return b""
-
-    def again(self, offset: int, size: int, following: bytes) -> tuple[str, int, bytes, bytes]:
-        """A part that was read before, as the reader takes it."""
-        block = os.pread(self.raw.fileno(), size, offset)
-        if len(block) < size:
-            raise OSError(errno.EIO, "was cut short while it was read", self.name)
-        return self.name, offset, block, following
 
     def head(self) -> bytes:
         self.file.seek(0)
@@ -117,6 +112,7 @@ class LogFile:
         self.last_at: datetime | None = None  # of the newest record of the log, wanted or not
         self.segments: list[Segment] = []
         self.block = BLOCK
+        self.lost: list[str] = []  # why parts of it could not be read again
 
     def open(self, since: datetime | None) -> None:
         """Hold all files that the window needs; OSError when the log itself cannot be read."""
@@ -133,7 +129,9 @@ class LogFile:
         if since is not None and len(self.segments) > 1:
             oldest = self.segments[0].first_time(LocalClock(self.zone))
             if oldest and oldest > since + SLACK:
-                self.notes.append(f"{self.path.name} reaches back only to {oldest.isoformat(timespec='seconds')}")
+                self.notes.append(
+                    f"{self.path.name} reaches back only to {oldest.isoformat(timespec='seconds')}"
+                )
 
     def _open_older(self, since: datetime | None) -> None:
         for sibling in _siblings(self.path):
@@ -144,10 +142,15 @@ class LogFile:
             except (OSError, EOFError) as error:
                 self.notes.append(f"{sibling.name} could not be read: {_reason(error)}")
                 continue
-            if segment.identity in {held.identity for held in self.segments}:
-                segment.close()  # rotated while we opened: the same file under two names
+            if segment.identity in {held.identity for held in self.segments} or self._is_copy(segment):
+                segment.close()  # rotated while we opened: the same file under two names, or copied (copytruncate)
             else:
                 self.segments.insert(0, segment)
+
+    def _is_copy(self, segment: Segment) -> bool:
+        """Whether logrotate is about to truncate what it has just copied there: both begin with the same record."""
+        head = segment.head()
+        return bool(head) and head == self.segments[0].head()
 
     def _reaches_further(self, since: datetime) -> bool:
         first = self.segments[0].first_time(LocalClock(self.zone))
@@ -166,38 +169,55 @@ class LogFile:
         first = self.segments[0].first_time(clock)
         return first, self.segments[-1].last_time(clock) or first
 
-    def events(self, gate: Gate | None, since: datetime | None, until: datetime) -> Iterator[Event]:
-        """The records of the window that the gate lets through, in the file's order."""
-        for events in self.batches(gate, since, until):
-            yield from events
-
-    def batches(
-        self, gate: Gate | None, since: datetime | None, until: datetime, margins: Sequence[Margin] = (), attention: Attention | None = None
+    def events(
+        self, wanted: Wanted, since: datetime | None, until: datetime, signs: Wanted | None = None
     ) -> Iterator[list[Event]]:
-        """The same, by the block: a million records one by one would cost more than reading them."""
+        """The wanted records of the window in the file's order, by the block: a million records one by one
+        would cost more than reading them. Signs are noted in their traces when somebody asks for them.
+        """
         clock = LocalClock(self.zone)
-        reader = Reader(self.path.name, clock, gate, since, until, attention)
-        for segment, offset, block, following, straight in self._blocks(clock, since):
-            last, doubt = clock.last, reader.doubt_left
+        reader = Reader(self.path.name, clock, wanted, since, until)
+        later = Reader(self.path.name, LocalClock(self.zone), signs, since, until) if signs else None
+        for segment, offset, block, following in self._blocks(clock, since):
+            before = clock.last, reader.doubt_left
             events = reader.records(segment.name, offset, block, following)
-            if reader.first_at is not None and reader.last_at is not None:
-                doubtful = doubt if reader.doubted else None
-                again = partial(segment.again, offset, len(block), following)
-                for margin in margins:
-                    place = Place(reader.first_at - SLACK, reader.last_at + SLACK, last, doubtful, again)
-                    if straight:
-                        margin.unread.append(place)
-                    else:  # what cannot be read again is read now
-                        margin.read_place(place, None, (segment.name, offset, block, following))
-                if reader.last_at - reader.first_at < BRISK and self.block < FAR:
-                    self.block *= 2
+            if later is not None and reader.first_at is not None and reader.last_at is not None:
+                again = partial(self._read_again, later, before, segment, offset, block)
+                if segment.straight:
+                    again = partial(self._read_again, later, before, segment, offset, len(block))
+                unread = Unread(reader.first_at - SLACK, reader.last_at + SLACK, again)
+                for trace in later.wanted.traces.values():
+                    trace.unread.append(unread)
             yield events
+            if (
+                reader.first_at is not None
+                and reader.last_at is not None
+                and reader.last_at - reader.first_at < BRISK
+                and self.block < FAR
+            ):
+                self.block *= 2
         self.last_at = reader.last_at
         if reader.future and not self.whole:
-            self.notes.append(f"{self.path.name}: {reader.future} records are dated after now; was the clock set?")
+            self.notes.append(
+                f"{self.path.name}: {reader.future} records are dated after now; was the clock set?"
+            )
 
-    def _blocks(self, clock: LocalClock, since: datetime | None) -> Iterator[tuple[Segment, int, bytes, bytes, bool]]:
-        """Whole records as (file, offset, bytes, what comes next, whether the file holds just these bytes there).
+    def _read_again(
+        self, reader: Reader, before: tuple[datetime, int], segment: Segment, offset: int, block: bytes | int
+    ) -> None:
+        """Note the signs in a block; it is read from the file again where that holds just these bytes."""
+        if isinstance(block, int):
+            size, block = block, os.pread(segment.raw.fileno(), block, offset)
+            if len(block) < size:
+                self.lost.append(f"{segment.name} was cut short while it was read")
+                return
+        reader.clock.last, reader.doubt_left = before
+        reader.records(segment.name, offset, block, b"")
+
+    def _blocks(
+        self, clock: LocalClock, since: datetime | None
+    ) -> Iterator[tuple[Segment, int, bytes, bytes]]:
+        """Whole records as (file, offset, bytes, what comes next).
 
         A last, unfinished line is left for the next check.
         """
@@ -207,24 +227,24 @@ class LogFile:
             if since is not None and not segment.packed:
                 offset = segment.start_of(clock.naive(since - SLACK))
             segment.file.seek(offset)
-            carry, straight = b"", not segment.packed
+            carry = b""
             while chunk := segment.read(self.block):
                 if b"\0" in chunk:
-                    chunk, straight = chunk.replace(b"\0", b""), False
+                    chunk, segment.straight = chunk.replace(b"\0", b""), False
                 block = carry + chunk
                 cut_at = last_record(block)
                 if cut_at <= 0:
                     if len(block) > 4 * FAR:  # one endless line: keep its head, drop its middle
-                        block, straight = block[:LONGEST] + block[-64:], False
+                        block, segment.straight = block[:LONGEST] + block[-64:], False
                     carry = block
                     continue
-                yield segment, offset, block[:cut_at], block[cut_at : cut_at + 64], straight
+                yield segment, offset, block[:cut_at], block[cut_at : cut_at + 64]
                 offset += cut_at
                 carry = block[cut_at:]
             if not newer and not self.whole:
                 carry = carry[: carry.rfind(b"\n") + 1]
             if carry:
-                yield segment, offset, carry, newer[0].head() if newer else b"", straight
+                yield segment, offset, carry, newer[0].head() if newer else b""
 
 
 def _unpacking(raw: IO[bytes]) -> IO[bytes]:
@@ -233,8 +253,24 @@ def _unpacking(raw: IO[bytes]) -> IO[bytes]:
     return GzipFile(fileobj=raw)  # type: ignore[return-value]
 
 
+def with_line_numbers(findings: Iterable[Finding], folder: Path) -> tuple[Finding, ...]:
+    """The same findings with their evidence named by line, which only a finding is worth counting for."""
+    found = tuple(findings)
+    lines = placed(folder, (event.where for finding in found for event in finding.evidence))
+    return tuple(
+        replace(
+            finding,
+            evidence=tuple(event.moved(lines.get(event.where, event.where)) for event in finding.evidence),
+        )
+        for finding in found
+    )
+
+
 def placed(folder: Path, places: Iterable[str]) -> dict[str, str]:
-    """'gateway.log@2984' as 'gateway.log:17', as people count; not in a file too long to count. Each file is read once."""
+    """'gateway.log@2984' as 'gateway.log:17', as people count; not in a file too long to count.
+
+    Each file is read once.
+    """
     found: dict[str, str] = {}
     for name, offsets in _by_file(places).items():
         path = folder / name
@@ -265,10 +301,16 @@ def _reason(error: Exception) -> str:
 
 
 def _siblings(path: Path) -> list[Path]:
-    """The rotated parts, newest first."""
-    found: list[tuple[int, Any]] = []
+    """The rotated parts, newest first: `.1`, `.2.gz` …, and logrotate's dateext, `-20261116`, `-20261116-1763251200`."""
+    numbered: list[tuple[int, Path]] = []
+    dated: list[tuple[str, Path]] = []
     for entry in os.scandir(path.parent):
-        number = entry.name.removeprefix(path.name + ".").removesuffix(".gz")
-        if entry.name != number and number.isdecimal() and number.isascii() and len(number) <= 4:
-            found.append((int(number), Path(entry.path)))
-    return [sibling for _, sibling in sorted(found)]
+        ending = entry.name.removeprefix(path.name).removesuffix(".gz")
+        digits = ending[1:].replace("-", "")
+        if ending == entry.name or not (digits.isdecimal() and digits.isascii()):
+            continue
+        if ending[0] == "." and len(ending) <= 5:
+            numbered.append((int(digits), Path(entry.path)))
+        elif ending[0] == "-" and 8 <= len(digits) <= 20:
+            dated.append((digits, Path(entry.path)))
+    return [*(part for _, part in sorted(numbered)), *(part for _, part in sorted(dated, reverse=True))]

@@ -1,34 +1,87 @@
-"""Bytes of a log → records: which of them some rule may want, with chat text cut out and tracebacks joined.
+"""Bytes of a log → records that some rule wants, with chat text cut out and tracebacks joined.
 
 This is where a long log costs its time, so what most records need comes first and in plain steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 
-from watchdog.model import Event
-from watchdog.pattern import LONGEST, own
-from watchdog.sources.attention import AT_THE_END, Attention
-from watchdog.sources.chattext import HONEST, Inbounds, cut, end_of_inbound, may_quote
-from watchdog.sources.gate import INBOUND, NOBODY, PASSED, Gate, Mark
-from watchdog.sources.localtime import LocalClock
-from watchdog.values import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import re
+from watchdog.config.pattern import LONGEST
+from watchdog.model import Doubt, Event, Line
+from watchdog.model.trace import Trace
+from watchdog.sources.chat_text import QUOTED_END, ChatText
+from watchdog.sources.classify import Classifier, Match, Matcher
+from watchdog.sources.forgery import FOREIGN, Block, Previous, Stretch, is_foreign
+from watchdog.sources.localtime import SLACK, LocalClock
+from watchdog.sources.prefilter import BEFORE, Prefilter
+from watchdog.values import Any
 
 # Each digit by itself: re takes longer to count them.
 _TIME = rb"2\d\d\d-\d\d-\d\d \d\d:\d\d:\d\d,\d\d\d"
-HEADER: re.Pattern[bytes] = own(
-    rb"(?P<stamp>%b) (?P<level>[A-Z]+)(?: \[(?P<session>[^\]\n]{0,200})\])? (?P<logger>[\w.-]{1,200}): " % _TIME
+HEADER: re.Pattern[bytes] = re.compile(
+    rb"(?P<stamp>%b) (?P<level>[A-Z]+)(?: \[(?P<session>[^\]\n]{0,200})\])? (?P<logger>[\w.-]{1,200}): "
+    % _TIME
 )
-STAMP: re.Pattern[bytes] = own(rb"%b [A-Z]" % _TIME)
-NEXT: re.Pattern[bytes] = own(rb"\n(?=%b [A-Z])" % _TIME)
+STAMP: re.Pattern[bytes] = re.compile(rb"%b [A-Z]" % _TIME)
+NEXT: re.Pattern[bytes] = re.compile(rb"\n(?=%b [A-Z])" % _TIME)
+STAMP_ENDS = 23  # bytes of a line's time
 EVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
-MEMORY = 2000  # names remembered
-_NOTHING: dict[Any, Any] = {}
+MEMORY = 5000  # of each kind that are remembered
+_NOTHING: Mapping[str, str] = {}
+Names = tuple[str, str, str]  # level, logger, session
+Use = tuple[
+    tuple[int, ...], tuple[Trace, ...], bool
+]  # places to tell of, traces, whether the next record's time matters
+
+
+class Wanted:
+    """What is wanted from one log. Places without a line are somebody else's."""
+
+    def __init__(
+        self,
+        lines: Sequence[Line | None],
+        chat: ChatText,
+        traces: Mapping[Line, Trace] = MappingProxyType({}),
+        plain: bool = False,
+        foreign: Sequence[bytes] = (),
+    ):
+        self.chat, self.classifier = chat, Classifier(lines)
+        self.foreign = tuple(foreign)  # how records begin that this log never holds, but a name may write
+        # The plain way, by which the other is judged: every record is parsed and shown to everything.
+        self.prefilter = None if plain else Prefilter(lines, (*chat.doubtful, *self.foreign))
+        if self.prefilter is not None and self.prefilter.open:
+            self.prefilter = None
+        self.lines, self.traces = lines, traces  # lines of which only time and session are noted
+        self.uses: dict[tuple[int, ...], Use] = {}
+        # literal → matchers of the records that it begins, and the traces that it alone decides on
+        self.quick: list[tuple[list[Matcher], tuple[Trace, ...]] | None] = []
+        for places in self.prefilter.alone if self.prefilter is not None else ():
+            self.quick.append(
+                None if places is None else (self.classifier.candidates(places), self._signs(places))
+            )
+
+    def _signs(self, places: Sequence[int]) -> tuple[Trace, ...]:
+        """The traces of these lines, when the beginning of the message is all that they ask for."""
+        lines = [line for place in places if (line := self.lines[place]) is not None]
+        if any(
+            line not in self.traces or line.level or line.logger or not line.pattern.is_head for line in lines
+        ):
+            return ()
+        return tuple(dict.fromkeys(self.traces[line] for line in lines))
+
+    def use(self, places: tuple[int, ...]) -> Use:
+        """What to do with a record that is these lines."""
+        found = self.uses.get(places)
+        if found is None:
+            lines = {place: line for place in places if (line := self.lines[place]) is not None}
+            traced = dict.fromkeys(self.traces[line] for line in lines.values() if line in self.traces)
+            left = tuple(place for place, line in lines.items() if line not in self.traces)
+            found = self.uses[places] = left, tuple(traced), any(line.followed for line in lines.values())
+        return found
 
 
 class Reader:
@@ -38,180 +91,320 @@ class Reader:
         self,
         source: str,
         clock: LocalClock,
-        gate: Gate | None,
+        wanted: Wanted,
         since: datetime | None = None,
         until: datetime | None = None,
-        attention: Attention | None = None,
     ):
-        self.source, self.clock, self.gate, self.attention = source, clock, gate, attention
+        self.source, self.clock, self.wanted, self.chat = source, clock, wanted, wanted.chat
         self.since, self.until = since or EVER[0], until or EVER[1]
         self.doubt = 0  # up to here in the block, lines may belong to a name that held a line break
+        self.unsure = 0  # up to here they may belong to one whose line seemed to have ended
         self.doubt_left = 0  # bytes of the next block that may still belong to it
-        self.doubted = False  # whether there was such a name in or before this block
+        self.head: datetime | None = None  # when that name was written
+        self.previous: Previous | None = None
+        self.glued: list[Event] = []  # records that stand behind a torn one on the same line
+        self.block = Block(b"", self.chat, False)
+        self.kept = b""  # of the block before, from the last inbound line on
+        self.stretches: list[Stretch] = []
         self.first_at: datetime | None = None  # of the block's first record, wanted or not
         self.last_at: datetime | None = None  # of the newest record, wanted or not
         self.future = 0  # records dated after the window
-        self.names: dict[bytes, str] = {}
-        self.inbound = Inbounds()
+        self.names: dict[bytes, Names] = {}  # what stands between time and message → level, logger, session
+        self.inbound: dict[tuple[str, Names], list[Match]] = {}
+        self.where, self.offset, self.following = "", 0, b""
 
-    def records(self, name: str, offset: int, block: bytes, following: bytes) -> list[Event]:
-        """The records of one block and of the window that some rule may want; all of them when there is no gate."""
-        self.doubted = False
-        self._distrust(block, 0, self.doubt_left)
-        gate = self.gate
+    def records(self, name: str, offset: int, block: bytes, following: bytes) -> list[Any]:
+        """The records of one block and of the window that some rule wants."""
+        if name != self.where:
+            self.previous, self.kept = None, b""  # a record does not reach into another file
+        self.where, self.offset, self.following = name, offset, following
+        self.block, self.stretches, self.glued = Block(block, self.chat, self.source == "agent.log"), [], []
+        self._distrust(0, self.doubt_left)
+        self.unsure = 0
+        if self.previous is not None:
+            self._reaches_on(0, 0, self.previous)
         first = HEADER.match(block) or HEADER.search(block)
         self.first_at = self.clock.read(first[1]) if first else None
-        if gate is None or gate.open:
-            found = [self._record(block, head, stop, following, name, offset, None) for head, stop in _all(block)]
+        prefilter = self.wanted.prefilter
+        if prefilter is None:
+            matchers = self.wanted.classifier.matchers
+            found = []
+            for head, start, stop in _all(block):
+                if head is not None and (event := self._record(block, *_parts(head), stop, matchers)):
+                    found.append(event)
+                self._after_torn(block, start, stop)
         else:
-            found = self._marked(gate, name, offset, block, following)
+            found = self._marked(prefilter, block)
         if newest := HEADER.match(block, last_record(block)):
             self.last_at = self.clock.read(newest[1]) or self.last_at
-        if self.attention is not None and self.last_at is not None:
-            self.attention.read(self.last_at)
-        return [event for event in found if event is not None]
+        if self.previous is not None:
+            begins = self.previous.offset - offset
+            self.kept = (self.kept if begins < 0 else b"") + block[max(begins, 0) :]
+            if len(self.kept) > LONGEST:
+                self.previous, self.kept = None, b""
+        return [*self.stretches, *found, *self.glued] if self.stretches or self.glued else found
 
-    def _marked(self, gate: Gate, name: str, offset: int, block: bytes, following: bytes) -> list[Event | None]:
-        found: list[Event | None] = []
-        marks = gate.marks(block)
-        rfind, find, startswith, header, stamped = block.rfind, block.find, block.startswith, HEADER.match, STAMP.match
-        usually, record = gate.alone, self._record
-        alone, end_begins = (usually, 0) if self.attention is None else self._now_wanted(self.attention, block, marks)
-        settled = self.attention.settled if self.attention is not None else _NOTHING
-        count, index = len(marks), 0
-        while index < count:
-            number, at, end = marks[index]
-            index += 1
-            wanted = alone[number] if at < end_begins else usually[number]
-            if wanted is PASSED:
+    def _marked(self, prefilter: Prefilter, block: bytes) -> list[Event]:
+        found: list[Event] = []
+        rfind, find, names = block.rfind, block.find, self.names
+        quick, read, record, stamped = self.wanted.quick, self.clock.read, self._record, STAMP.match
+        since, until, size = self.since, self.until, len(block)
+        marks = prefilter.marks(block)
+        next_marks = [*[mark[1] for mark in marks[1:]], size]
+        passed = 0  # what begins before here was looked at
+        for (number, at, _), next_at in zip(marks, next_marks, strict=False):
+            if at < passed:
                 continue
-            if wanted is NOBODY:
-                # Read only to see that nothing is forged, which most show in one look.
-                honest = HONEST.match(block, at)
-                if honest is not None and stamped(block, honest.end()):
-                    continue
             start = rfind(b"\n", 0, at) + 1
-            stop = find(b"\n", end) + 1 or len(block)
-            head = header(block, start)
-            if wanted and head is not None and head.end() == at and (index == count or marks[index][1] >= stop) and stamped(block, stop):
-                if number not in settled or str(head["session"] or b"", "utf-8", "replace") not in settled[number]:
-                    found.append(record(block, head, stop, following, name, offset, wanted))
-                continue  # so most of a busy log
-            while head is None and start and not stamped(block, start):
-                start = rfind(b"\n", 0, start - 1) + 1  # a word in a traceback belongs to its record
-                head = header(block, start)
-            if stop < len(block) and not stamped(block, stop):
-                after = NEXT.search(block, stop)
-                stop = after.start() + 1 if after else len(block)
-            hits = gate.hits(number, block, end)
-            while index < count and marks[index][1] < stop:
-                hits += gate.hits(marks[index][0], block, marks[index][2])
-                index += 1
-            if head is None:
-                continue
-            message = head.end()
-            wanted = gate.wanted(hits, block, message)
-            if wanted:
-                found.append(record(block, head, stop, following, name, offset, wanted))
-            elif startswith(INBOUND, message):
-                event = record(block, head, stop, following, name, offset, wanted)
-                if event is not None and event.ambiguous:
+            ways = quick[number]
+            told = names.get(block[start + STAMP_ENDS : at + len(BEFORE)]) if ways is not None else None
+            if told is None or ways is None:
+                event, passed = self._look_closer(prefilter, block, start, at)
+                if event is not None:
                     found.append(event)
+                continue
+            matchers, signs = ways
+            if (
+                signs
+                and start >= max(self.doubt, self.unsure)
+                and (not prefilter.bodies or find(b"\n", at, next_at) >= 0)
+            ):
+                when = read(block[start : start + STAMP_ENDS])
+                if when is not None and since <= when <= until:
+                    for trace in signs:
+                        trace.note(when, told[2])
+                elif when is not None and when > until:
+                    self.future += 1
+                continue
+            stop = find(b"\n", at) + 1 or size
+            if next_at < stop or (stop < size and stamped(block, stop) is None):
+                event, passed = self._look_closer(prefilter, block, start, at)
+            else:
+                passed = stop
+                event = record(block, start, at + len(BEFORE), told, stop, matchers)
+            if event is not None:
+                found.append(event)
         return found
 
-    def _now_wanted(self, attention: Attention, block: bytes, marks: Sequence[Mark]) -> tuple[Sequence[tuple[int, ...] | None], int]:
-        """(what is wanted now, up to where in the block): what wakes somebody may be written late, in the next block."""
-        alone = attention.look(marks)
-        if alone is attention.gate.alone:
-            return alone, 0
-        clock = LocalClock(self.clock.zone)
-        last = last_record(block)
-        newest = clock.read(block[last : last + 23])
-        return alone, start_of(clock.naive(newest - AT_THE_END), block) if newest is not None else 0
+    def _look_closer(
+        self, prefilter: Prefilter, block: bytes, start: int, at: int
+    ) -> tuple[Event | None, int]:
+        """(the record to which the literal belongs, if somebody wants it; where it ends)."""
+        head = HEADER.match(block, start)
+        while head is None and start and not STAMP.match(block, start):
+            start = block.rfind(b"\n", 0, start - 1) + 1  # a literal in a traceback belongs to its record
+            head = HEADER.match(block, start)
+        after = NEXT.search(block, at)
+        stop = after.start() + 1 if after else len(block)
+        event = self._looked_at(prefilter, block, head, start, stop) if head is not None else None
+        self._after_torn(block, start, stop)
+        return event, stop
 
-    def _name(self, raw: bytes) -> str:
-        """Levels and loggers come again and again."""
-        if len(self.names) > MEMORY:
-            self.names.clear()
-        name = self.names[raw] = str(raw, "utf-8", "replace")
-        return name
+    def _looked_at(
+        self, prefilter: Prefilter, block: bytes, head: re.Match[bytes], start: int, stop: int
+    ) -> Event | None:
+        message = head.end()
+        places = prefilter.places(block[start:stop], message - start)
+        if not places and not block.startswith(prefilter.doubtful, message):
+            return None
+        start, message, told = _parts(head)
+        _remember(self.names, block[start + STAMP_ENDS : message], told)
+        matchers = self.wanted.classifier.candidates(places)
+        return self._record(block, start, message, told, stop, matchers)
 
     def _record(
-        self, block: bytes, head: re.Match[bytes], stop: int, following: bytes, name: str, offset: int, hits: tuple[int, ...] | None
+        self, block: bytes, start: int, message: int, told: Names, stop: int, matchers: Sequence[Matcher]
     ) -> Event | None:
-        stamp, level, session, logger = head.groups()
-        at = self.clock.read(stamp)
+        """The record when it is in the window and somebody wants it, or when it cannot be believed."""
+        at = self.clock.read(block[start : start + STAMP_ENDS])
         if at is None:
             return None
-        start, message = head.span()
-        more = ""
-        ambiguous = "it follows a user name with a line break in it" if start < self.doubt else ""
-        known = self.inbound.cut(block, message, stop) if block.startswith(INBOUND, message) else None
+        chat, more, facts, ambiguous = self.chat, "", _NOTHING, ""
+        level, logger, session = told
+        doubt = Doubt(self.head) if start < self.doubt or start < self.unsure else None
+        if start < self.doubt and self.block.is_name(start):
+            ambiguous, doubt = "it follows a user name with a line break in it", None
+        named = block.startswith(chat.doubtful, message)
+        known = chat.cut_honest(block, message, stop) if named else None
         if known is not None:
             text, facts = known
         else:
-            text = str(block[message : stop if stop - message <= LONGEST else message + LONGEST], "utf-8", "replace")
-            text, _, more = text.partition("\n")
-            text = text.rstrip("\r\0")
-            facts = _NOTHING
-            if may_quote(text):
-                text, facts, why = cut(text)
-                if why and not ambiguous:
-                    ambiguous = why
-                    if not end_of_inbound(block, message, stop):
-                        self._distrust(block, stop, LONGEST)
+            text, more, facts, why = self._cut(block, message, stop)
+            ambiguous = ambiguous or why
+        if named:
+            self._inbound(start, message, stop, at, text, ambiguous)
+            if start < self.unsure and not ambiguous:
+                doubt = Doubt(self.head)
+        elif self.wanted.foreign and is_foreign(logger) and block.startswith(self.wanted.foreign, message):
+            self._forged(start, stop)
         if at > self.until or at < self.since:
             self.future += at > self.until
             return None
+        matches: list[Match] = []
         next_at = None
-        if hits is None or self.gate is None or (self.gate.followed and not self.gate.followed.isdisjoint(hits)):
-            next_at = self.clock.read(block[stop : stop + 23] if stop < len(block) else following[:23])
-        names = self.names
+        if ambiguous and known is None and named and text != chat.head_of(text):
+            doubt = Doubt()
+        if not ambiguous or doubt is not None:
+            for places, captures in self._matches(matchers, text, more, told, known is not None):
+                left, traced, followed = self.wanted.use(places)
+                for trace in traced:
+                    trace.note(at, session)
+                if left:
+                    matches.append((left, captures))
+                if followed:
+                    after = (
+                        block[stop : stop + STAMP_ENDS] if stop < len(block) else self.following[:STAMP_ENDS]
+                    )
+                    next_at = self.clock.read(after)
+            if not matches and not ambiguous:
+                return None
+        where = f"{self.where}@{self.offset + start}"
         return Event(
-            at,
-            self.source,
-            text,
-            f"{name}@{offset + start}",
-            names.get(logger) or self._name(logger),
-            names.get(level) or self._name(level),
-            "" if session is None else str(session, "utf-8", "replace"),
-            facts,
-            more.rstrip("\n") if more else "",
-            next_at,
-            hits,
-            ambiguous,
-        )
+            at, self.source, text, where, logger, level, session, facts, more, next_at, matches, ambiguous, doubt
+        )  # fmt: skip
 
-    def _distrust(self, block: bytes, start: int, reach: int) -> None:
-        """A name with a line break is being written: until its real end, every line may be the name's."""
-        self.doubted = self.doubted or reach > 0
-        end = end_of_inbound(block, start, start + reach) if reach else 0
-        self.doubt = end or min(start + reach, len(block))
-        self.doubt_left = 0 if end else max(0, start + reach - len(block))
+    def _after_torn(self, block: bytes, start: int, stop: int) -> None:
+        """Records that follow a line without an end on the same line: a full disk cut it, or it quotes them."""
+        line, quoted = 0, (0, 0)  # where the line ends that was looked at last, and its quoted text
+        for head in HEADER.finditer(block, start + 1, min(stop, start + LONGEST)):
+            if block[head.start() - 1 : head.start()] == b"\n":
+                continue
+            end = block.find(b"\n", head.end()) + 1 or stop
+            if end != line:
+                line, quoted = end, _quoted(block, block.rfind(b"\n", 0, head.start()) + 1, end)
+            if quoted[0] < head.start() < quoted[1]:
+                continue
+            event = self._record(block, *_parts(head), min(end, stop), self.wanted.classifier.matchers)
+            if event is not None and event.matches:
+                event.doubt = Doubt()
+                self.glued.append(event)
+
+    def _cut(self, block: bytes, message: int, stop: int) -> tuple[str, str, Mapping[str, str], str]:
+        """(the first line without chat text, the others, digests of what was cut, why it is ambiguous)."""
+        raw = block[message : stop if stop - message <= LONGEST else message + LONGEST]
+        text, _, more = str(raw, "utf-8", "replace").partition("\n")
+        text, more = text.rstrip("\r\0"), more.rstrip("\n")
+        if not self.chat.may_quote(text):
+            return text, more, _NOTHING, ""
+        text, facts, ambiguous = self.chat.cut(text)
+        return text, more, facts, ambiguous
+
+    def _matches(
+        self, matchers: Sequence[Matcher], text: str, more: str, told: Names, honest: bool
+    ) -> list[Match]:
+        if not honest:
+            message = f"{text}\n{more}" if more else text
+            return self.wanted.classifier.matches(matchers, message, told[0], told[1])
+        # With its words cut out, a message of the same chat is the same text every time.
+        found = self.inbound.get((text, told))
+        if found is None:
+            found = self.wanted.classifier.matches(matchers, text, told[0], told[1])
+            _remember(self.inbound, (text, told), found)
+        return found
+
+    def _inbound(self, start: int, message: int, stop: int, at: datetime, text: str, ambiguous: str) -> None:
+        """An inbound line, wanted or not: a name in it, or in the one before, may have written what is between."""
+        if ambiguous and not self.block.ends_within(message, stop):
+            self.previous, self.head = None, at
+            self._distrust(stop, LONGEST)
+            return
+        before, self.previous = self.previous, Previous(self.offset + start, at, text)
+        reaches_on = self._reaches_on(start, stop, self.previous)
+        if before is None or not self.block.proves or self.offset + stop - before.offset > LONGEST:
+            return
+        if at - before.at > SLACK and not self._runs_back(stop, at):
+            return
+        begins = before.offset - self.offset
+        region = self.block.content[begins:stop] if begins >= 0 else self.kept + self.block.content[:stop]
+        if FOREIGN.search(region) is None:
+            records = self._records_of(region)
+            own = self.block.content[message:stop]
+            if self.previous.platform == before.platform and own.count(b"\n") == 1 and not reaches_on:
+                # In whichever way it was written, the last tail is real: somebody wrote to Hermes from there.
+                others = self._records_of(region[: len(region) - (stop - start)])
+                records = {record: records.get(record, False) for record in others}
+            self.stretches.append(Stretch(records))
+
+    def _reaches_on(self, start: int, stop: int, inbound: Previous) -> bool:
+        """Whether the line, which seems to end on its own line, is ended once more by a later line that is no record:
+        then the first end may be the name's, and so may all that is between.
+        """
+        end = self.block.open_end(stop)
+        if not end or self.offset + end - inbound.offset > LONGEST:
+            return False
+        wall = self.block.wall_after(stop)
+        if wall is not None and wall < end:
+            return False
+        self.unsure, self.head = end, inbound.at
+        if self.block.proves:
+            content = self.block.content
+            region = content[start : content.find(b"\n", end) + 1 or len(content)]
+            region = region if stop else self.kept + region
+            self.stretches.append(Stretch(self._records_of(region), inbound.at))
+        return True
+
+    def _runs_back(self, stop: int, at: datetime) -> bool:
+        """Whether the next record that no name wrote is older than this time: then somebody made it up."""
+        wall = self.block.wall_after(stop)
+        real = self.clock.read(self.block.content[wall : wall + STAMP_ENDS]) if wall is not None else None
+        return real is not None and at - real > SLACK
+
+    def _forged(self, start: int, stop: int) -> None:
+        """A record that this log never holds: a name wrote it, if inbound lines stand on both sides."""
+        before = self.previous
+        if before is None or self.offset + stop - before.offset > LONGEST:
+            return
+        end, self.doubt_left = self.block.reach(stop, LONGEST)
+        if not end:
+            return
+        begins = before.offset - self.offset
+        region = self.block.content[begins:end] if begins >= 0 else self.kept + self.block.content[:end]
+        self.stretches.append(Stretch(self._records_of(region), before.at))
+        self.doubt, self.head = max(self.doubt, end), before.at
+
+    def _records_of(self, region: bytes) -> dict[tuple[datetime, str], bool]:
+        """The records in there, and whether nobody else's message has the same words there."""
+        found = {}
+        words = [said for _, said in self.chat.tails(region)]
+        for head, _, stop in _all(region):
+            at = self.clock.read(head["stamp"]) if head is not None else None
+            if head is not None and at is not None:
+                own = [said for _, said in self.chat.tails(region[head.end() : stop])]
+                found[at, self._cut(region, head.end(), stop)[0]] = len(own) == 1 and words.count(own[0]) == 1
+        return found
+
+    def _distrust(self, start: int, reach: int) -> None:
+        """A name with a line break is being written: up to where it may end, every line may be the name's."""
+        end, self.doubt_left = self.block.reach(start, reach) if reach else (0, 0)
+        self.doubt = max(self.doubt, end) if start else end
+        if end and self.block.proves:
+            self.stretches.append(Stretch(self._records_of(self.block.content[start:end]), self.head))
 
 
-def _all(block: bytes) -> Iterator[tuple[re.Match[bytes], int]]:
-    """(header, end) of each record."""
+def _quoted(block: bytes, start: int, stop: int) -> tuple[int, int]:
+    """Where the quoted text stands of a line that ends as Hermes ends one: there nothing is torn."""
+    found = QUOTED_END.search(block, start, stop)
+    return found.span("quoted") if found is not None else (0, 0)
+
+
+def _parts(head: re.Match[bytes]) -> tuple[int, int, Names]:
+    _, level, session, logger = (str(part or b"", "utf-8", "replace") for part in head.groups())
+    return *head.span(), (level, logger, session)
+
+
+def _remember(memory: dict[Any, Any], key: object, value: object) -> None:
+    if len(memory) > MEMORY:
+        memory.clear()
+    memory[key] = value
+
+
+def _all(block: bytes) -> Iterator[tuple[re.Match[bytes] | None, int, int]]:
+    """(header, beginning, end) of each record; what begins with a time and has no header was torn."""
     start = 0
     for found in NEXT.finditer(block):
-        if head := HEADER.match(block, start):
-            yield head, found.start() + 1
+        yield HEADER.match(block, start), start, found.start() + 1
         start = found.start() + 1
-    if head := HEADER.match(block, start):
-        yield head, len(block)
-
-
-def start_of(stamp: bytes, block: bytes) -> int:
-    """Where the records of this local time and later begin, as well as bisecting can tell."""
-    low, high = 0, len(block)
-    while high - low > 64:
-        middle = (low + high) // 2
-        found = NEXT.search(block, middle)
-        if found is not None and block[found.end() : found.end() + 23] < stamp:
-            low = found.end()
-        else:
-            high = middle
-    return low
+    yield HEADER.match(block, start), start, len(block)
 
 
 def last_record(block: bytes) -> int:

@@ -1,1 +1,32 @@
-"""The database doctor: look without touching, heal on a copy, never lose a row."""
+"""The database doctor: look without touching, heal on a copy, never lose a row.
+
+What rules ask of it:
+
+    last_backup(database, state)         the row counts of the newest verified backup, or None
+    unanswered_call(database, session)   whether a session of state.db waits for the answer of a tool
+"""
+
+from watchdog.values import TYPE_CHECKING, lazy
+
+if TYPE_CHECKING:
+    from watchdog.sqlite.daily_backup import take_due_backups
+    from watchdog.sqlite.inspect import passed_over
+    from watchdog.sqlite.questions import CallState, LastBackup, ToolCalls, last_backup, unanswered_call
+
+__all__ = [
+    "CallState",
+    "LastBackup",
+    "ToolCalls",
+    "last_backup",
+    "passed_over",
+    "take_due_backups",
+    "unanswered_call",
+]
+
+# Loaded on first use: a home without databases needs none of it.
+__getattr__ = lazy(
+    __name__,
+    daily_backup=("take_due_backups",),
+    inspect=("passed_over",),
+    questions=("CallState", "LastBackup", "ToolCalls", "last_backup", "unanswered_call"),
+)

@@ -1,4 +1,6 @@
-"""Verified snapshots: taken beside a running writer, checked before they count, never a good one given for a bad."""
+"""Verified snapshots: taken beside a running writer, checked before they count, never a good one given for a
+bad.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +11,22 @@ import shutil
 import sqlite3
 import stat
 import tempfile
-from collections.abc import Mapping
-from contextlib import suppress
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from watchdog.errors import WatchdogError
-from watchdog.hands import as_owner
-from watchdog.sqlite import checks
-from watchdog.sqlite.kinds import CORE
-from watchdog.sqlite.reading import Moved, connect, place
+from watchdog.sqlite import checks, sandbox
+from watchdog.sqlite.faults import sentence
+from watchdog.sqlite.grade import size_faults
+from watchdog.sqlite.inspect import observe
+from watchdog.sqlite.readonly import Moved, connect, place
+from watchdog.sqlite.schema import CORE
+from watchdog.system.privileges import as_owner, astray
 
 STAMP = "%Y%m%dT%H%M%S%fZ"
 ROOM = 1 << 20
@@ -57,8 +64,11 @@ def good_ones(folder: Path, name: str) -> list[SnapshotReport]:
             report = SnapshotReport(**json.loads(note.read_text("utf-8")))
             file = folder / (note.stem + ".db")
             if report.ok and os.path.basename(report.path) == name and file.stat().st_size == report.size:
-                found.append(report if report.file == str(file) else SnapshotReport(**{**asdict(report),
-                                                                                     "file": str(file)}))
+                found.append(
+                    report
+                    if report.file == str(file)
+                    else SnapshotReport(**{**asdict(report), "file": str(file)})
+                )
     return found
 
 
@@ -78,33 +88,54 @@ def known(path: str | os.PathLike, folder: Path | None = None) -> Mapping | None
     return {"rows": reports[0].rows, "at": reports[0].at, "size": reports[0].size} if reports else None
 
 
-def due(path: str | os.PathLike, now: datetime, folder: Path | None = None,
-        every: timedelta = timedelta(days=1)) -> bool:
+GAVE_UP = "gave-up"  # its time tells when a backup last took too long
+
+
+def due(
+    path: str | os.PathLike, now: datetime, folder: Path | None = None, every: timedelta = timedelta(days=1)
+) -> bool:
     """Whether the last good backup is older than a day."""
-    reports = good_ones(folder or folder_for(path), os.path.basename(os.path.realpath(path)))
+    folder = folder or folder_for(path)
+    with suppress(OSError):
+        if abs(now.timestamp() - (folder / GAVE_UP).stat().st_mtime) < every.total_seconds():
+            return False
+    reports = good_ones(folder, os.path.basename(os.path.realpath(path)))
     return not reports or now - datetime.fromisoformat(reports[0].at) >= every
 
 
-def snapshot(path: str | os.PathLike, folder: str | os.PathLike | None = None, *, keep: int = 3,
-             now: datetime | None = None) -> SnapshotReport:
+def snapshot(
+    path: str | os.PathLike,
+    folder: str | os.PathLike | None = None,
+    *,
+    keep: int = 3,
+    now: datetime | None = None,
+) -> SnapshotReport:
     """Take a backup, check it, and only then let it take the place of the oldest."""
-    path = os.path.realpath(path)
+    given, path = path, os.path.realpath(path)
     place_for = Path(folder) if folder else folder_for(path)
     now = now or datetime.now(UTC)
     try:
-        size = os.path.getsize(path) + (os.path.getsize(path + "-wal") if os.path.exists(path + "-wal") else 0)
+        size = os.path.getsize(path) + (
+            os.path.getsize(path + "-wal") if os.path.exists(path + "-wal") else 0
+        )
         owner = os.stat(path)
     except OSError as error:
         return SnapshotReport(path, False, f"cannot back up {path}: {error.strerror}")
-    if not stat.S_ISREG(owner.st_mode):     # a pipe would hold us for ever
+    if not stat.S_ISREG(owner.st_mode):  # a pipe would hold us for ever
         return SnapshotReport(path, False, f"cannot back up {path}: it is not a file")
+    if led := _led_astray(given, owner.st_uid) or _led_astray(place_for, _owner_above(place_for)):
+        return SnapshotReport(path, False, f"cannot back up {path}: {led}")
     try:
         with as_owner(place_for):
             place_for.mkdir(mode=0o700, parents=True, exist_ok=True)
             free = checks.free_space(str(place_for))
             if free < size + size // 10 + ROOM:
-                return SnapshotReport(path, False, f"no room for a backup of {path}: it needs {size >> 10} KB, "
-                                      f"{place_for} has {free >> 10} KB")
+                return SnapshotReport(
+                    path,
+                    False,
+                    f"no room for a backup of {path}: it needs {size >> 10} KB, "
+                    f"{place_for} has {free >> 10} KB",
+                )
             return _take(path, place_for, keep, now, owner)
     except OSError as error:
         return SnapshotReport(path, False, f"cannot back up {path} to {place_for}: {error.strerror}")
@@ -116,25 +147,39 @@ def _take(path: str, folder: Path, keep: int, now: datetime, owner: os.stat_resu
     stem = f"{os.path.basename(path)}.{now.strftime(STAMP)}"
     part = folder / f".{stem}.part"
     os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    _remove_leftovers(folder, os.path.basename(path), now)
     try:
         try:
-            _copy(path, part)
-            rows, fault = verify(str(part))
-        except sqlite3.Error as error:
-            return SnapshotReport(path, False, f"the backup of {path} failed: {error}; the older ones are kept",
-                                  sqlite=sqlite3.sqlite_version)
+            rows, fault, digest = _copy(path, part)
+        except sandbox.TookTooLong as error:
+            fault, rows, digest = f"{error}; something in the file makes SQLite work without end", {}, ""
+            (folder / GAVE_UP).touch(0o600)
+        except ChildProcessError:
+            fault, rows, digest = "the process that made it died", {}, ""
         before = good_ones(folder, os.path.basename(path))
         if not fault and before:
             fault = _emptied(before[0].rows, rows)
         if fault:
-            return SnapshotReport(path, False, f"the backup of {path} fails its check ({fault}); it was not kept, "
-                                  "the older ones are", rows=rows, sqlite=sqlite3.sqlite_version)
+            return SnapshotReport(
+                path,
+                False,
+                f"the backup of {path} fails its check ({fault}); it was not kept, the older ones are",
+                rows=rows,
+                sqlite=sqlite3.sqlite_version,
+            )
         give(part, owner, 0o600)
         fsync(part)
-        digest = sha256(str(part))
-        report = SnapshotReport(path, True, f"backed up {path}: {sum(rows.values())} rows, checked",
-                                str(folder / (stem + ".db")), now.isoformat(), part.stat().st_size, digest, rows,
-                                sqlite3.sqlite_version)
+        report = SnapshotReport(
+            path,
+            True,
+            f"backed up {path}: {sum(rows.values())} rows, checked",
+            str(folder / (stem + ".db")),
+            now.isoformat(),
+            part.stat().st_size,
+            digest,
+            rows,
+            sqlite3.sqlite_version,
+        )
         os.rename(part, report.file)
         write_json(folder / (stem + ".json"), asdict(report), owner)
     finally:
@@ -142,7 +187,7 @@ def _take(path: str, folder: Path, keep: int, now: datetime, owner: os.stat_resu
             with suppress(FileNotFoundError):
                 leftover.unlink()
     give(folder, owner, 0o700)
-    for old in good_ones(folder, os.path.basename(path))[max(keep, 1):]:
+    for old in good_ones(folder, os.path.basename(path))[max(keep, 1) :]:
         # The note goes first: a backup without one does not count, a note without its backup would mislead.
         with suppress(OSError):
             os.unlink(old.file[:-3] + ".json")
@@ -150,19 +195,60 @@ def _take(path: str, folder: Path, keep: int, now: datetime, owner: os.stat_resu
     return report
 
 
-def _copy(path: str, part: Path) -> None:
-    """A live copy. What root would read and make beside the database, its owner does; root only takes over the bytes."""
-    with as_owner(path) as other:
-        if not other:
-            copy_live(path, str(part))
-            return
-        with tempfile.TemporaryDirectory(prefix=f".{os.path.basename(path)}.look-", dir=os.path.dirname(path)) as folder:
-            lent = Path(folder, "copy.db")
-            lent.touch(0o600)
-            copy_live(path, str(lent))
-            source = lent.open("rb")
-    with source, part.open("wb") as target:
-        shutil.copyfileobj(source, target)
+COPIED = "copied"  # the child is done with the copy and goes on to check it
+
+
+def _copy(path: str, part: Path) -> tuple[dict[str, int], str, str]:
+    """A live copy, made and checked in a child: (rows per table, what is wrong with it, its hash).
+
+    What root would read and make beside the database, its owner does; root only takes over the bytes. The hash is
+    taken while the child checks the copy.
+    """
+    size, digest = os.path.getsize(path), ""
+
+    def copied(text: str) -> None:
+        nonlocal digest
+        if text == COPIED and not other:
+            digest = sha256(str(part))
+
+    with as_owner(path) as other, ExitStack() as files:
+        target = part
+        if other:
+            folder = tempfile.TemporaryDirectory(
+                prefix=f".{os.path.basename(path)}.look-", dir=os.path.dirname(path)
+            )
+            target = Path(files.enter_context(folder), "copy.db")
+            target.touch(0o600)
+        asked, limits = [path, str(target)], sandbox.limits_for(size)
+        answer = sandbox.run("watchdog.sqlite.backup:work", asked, limits, copied)
+        source = target.open("rb") if other else None
+    if source is not None:
+        with source, part.open("wb") as out:
+            shutil.copyfileobj(source, out)
+    return dict(answer["rows"]), str(answer["fault"]), digest or sha256(str(part))
+
+
+def work(asked: list[str], tick: Callable[[str], None]) -> dict[str, Any]:
+    """Copy a live database and check the copy, in the child."""
+    path, to = asked
+    try:
+        copy_live(path, to)
+        tick(COPIED)
+        rows, fault = verify(to)
+    except sqlite3.Error as error:
+        rows, fault = {}, str(error)
+    return {"rows": rows, "fault": _beyond_the_end(path) or fault}
+
+
+def _beyond_the_end(path: str) -> str:
+    """What a copy cannot hold, because SQLite believes a header that counts too few pages."""
+    for _ in range(5):
+        seen = observe(path)
+        found = [sentence(reason) for _, reason in size_faults(seen)]
+        if not found:
+            return ""
+        time.sleep(0.05)  # a writer may be half way through
+    return found[0]
 
 
 def copy_live(path: str, to: str, tries: int = 3) -> None:
@@ -172,8 +258,9 @@ def copy_live(path: str, to: str, tries: int = 3) -> None:
             with place(path) as (where, mode):
                 source, copy = connect(where, mode), connect(to, "mode=rw")
                 try:
+                    copy.execute("PRAGMA synchronous=OFF")  # it is put on disk when it has passed its check
                     source.backup(copy, pages=-1)
-                    copy.execute("PRAGMA journal_mode=DELETE")      # a backup stands alone, without sidecars
+                    copy.execute("PRAGMA journal_mode=DELETE")  # a backup stands alone, without sidecars
                 finally:
                     source.close()
                     copy.close()
@@ -190,11 +277,32 @@ def verify(path: str) -> tuple[dict[str, int], str]:
         faults = checks.integrity(db)
         if faults:
             return {}, faults[0]
-        rows = checks.counts(db)
-        faults = tuple(checks.fts_content(db))
-        return rows, faults[0] if faults else ""
+        faults = tuple(checks.fts_counts(db))
+        return checks.counts(db), faults[0] if faults else ""
     finally:
         db.close()
+
+
+def _remove_leftovers(folder: Path, name: str, now: datetime) -> None:
+    """What a backup left that was killed."""
+    for leftover in folder.glob(f".{name}.*.part*"):
+        with suppress(OSError):
+            if now.timestamp() - leftover.stat().st_mtime > 3600:
+                leftover.unlink()
+
+
+def _led_astray(path: str | os.PathLike, owner: int) -> str:
+    """Why root must not follow this path; '' when it may."""
+    maker = astray(path, owner)
+    return f"a link of user {maker} leads {os.fspath(path)} to somebody else's folder" if maker else ""
+
+
+def _owner_above(folder: Path) -> int:
+    """Whose the folder is, or the next one above it that exists."""
+    real = os.path.realpath(folder)
+    while not os.path.exists(real):
+        real = os.path.dirname(real)
+    return os.stat(real).st_uid
 
 
 def _emptied(before: Mapping[str, int], rows: Mapping[str, int]) -> str:

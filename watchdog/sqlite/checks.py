@@ -5,15 +5,20 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
+from collections import deque
 from collections.abc import Iterator, Mapping
 
-from watchdog.sqlite.kinds import is_virtual
-from watchdog.sqlite.reference import quoted, shadows
+from watchdog.sqlite.schema import is_virtual, quoted, shadows
 from watchdog.values import dataclass
 
 _CORRUPT, _NOTADB, _FULL, _ERROR = 11, 26, 13, 1
-_INSERTS = re.compile(r"AFTER\s+INSERT\s+ON\s+[\"'`\[]?(\w+)[\"'`\]]?.*?INSERT\s+INTO\s+[\"'`\[]?(\w+)[\"'`\]]?\s*"
-                      r"\(([^)]*)\)\s*VALUES\s*\((.*)\)\s*;\s*END", re.I | re.S)
+_INSERTS = re.compile(
+    r"AFTER\s+INSERT\s+ON\s+[\"'`\[]?(?P<table>\w+)[\"'`\]]?\s+(?:FOR\s+EACH\s+ROW\s+)?(?:WHEN\s+(?P<when>.*?)\s+)?BEGIN\s+INSERT\s+INTO\s+[\"'`\[]?(?P<fts>\w+)[\"'`\]]?\s*"
+    r"\((?P<columns>[^)]*)\)\s*VALUES\s*\((?P<values>.*)\)\s*;\s*END",
+    re.I | re.S,
+)
+
+_CONTENT = re.compile(r"\bcontent\s*=\s*[\"'`\[]?(?P<name>\w+)", re.I)
 
 
 def is_damage(error: sqlite3.Error, folder: str = "") -> bool:
@@ -22,7 +27,7 @@ def is_damage(error: sqlite3.Error, folder: str = "") -> bool:
     if code is None:
         return "malformed" in str(error) or "not a database" in str(error)
     code &= 0xFF
-    if code == _FULL:       # a wild page number in an overflow chain says "full" on an empty disk
+    if code == _FULL:  # a wild page number in an overflow chain says "full" on an empty disk
         return not folder or free_space(folder) > 1 << 20
     if code == _ERROR:
         return "vtable constructor failed" in str(error) or "malformed" in str(error)
@@ -48,9 +53,18 @@ def integrity(db: sqlite3.Connection, most: int = 100) -> tuple[str, ...]:
             raise
         rows.append(str(error))
     except UnicodeDecodeError:
-        rows.append("the schema is not text")       # SQLite quotes the damage in its own message
-    return () if rows == ["ok"] else tuple(line for row in rows for line in row.splitlines()
-                                          if line and not line.startswith("*** in database")) or ("no answer",)
+        rows.append("the schema is not text")  # SQLite quotes the damage in its own message
+    return (
+        ()
+        if rows == ["ok"]
+        else tuple(
+            line
+            for row in rows
+            for line in row.splitlines()
+            if line and not line.startswith("*** in database")
+        )
+        or ("no answer",)
+    )
 
 
 def text(value: object) -> str:
@@ -65,7 +79,9 @@ def orphans(db: sqlite3.Connection, most: int = 1_000_000) -> int:
         if not references:
             continue
         cheap = [_orphans_by_index(db, table, row) for row in references]
-        if all(found is not None for found in cheap) and len({row[0] for row in references}) == len(references):
+        if all(found is not None for found in cheap) and len({row[0] for row in references}) == len(
+            references
+        ):
             count += sum(found or 0 for found in cheap)
             continue
         for _ in db.execute(f"PRAGMA foreign_key_check({quoted(table)})"):
@@ -76,18 +92,28 @@ def orphans(db: sqlite3.Connection, most: int = 1_000_000) -> int:
 
 
 def _orphans_by_index(db: sqlite3.Connection, table: str, reference: tuple) -> int | None:
-    """The same from an index on the column, each key once: SQLite's own check reads every page of the table."""
+    """The same from an index on the column, each key once:
+
+    SQLite's own check reads every page of the table.
+    """
     parent, column, key = (text(value) if value is not None else "" for value in reference[2:5])
-    types = [{text(row[1]).lower(): text(row[2]).upper() for row in db.execute(f"PRAGMA table_info({quoted(one)})")}
-             for one in (table, parent)]
+    types = [
+        {
+            text(row[1]).lower(): text(row[2]).upper()
+            for row in db.execute(f"PRAGMA table_info({quoted(one)})")
+        }
+        for one in (table, parent)
+    ]
     if not key or types[0].get(column.lower()) != types[1].get(key.lower(), "?"):
-        return None         # compared as what? SQLite knows
+        return None  # compared as what? SQLite knows
     for index in db.execute(f"PRAGMA index_list({quoted(table)})").fetchall():
         first = db.execute(f"PRAGMA index_info({quoted(text(index[1]))})").fetchone()
         if not index[4] and first and first[2] is not None and text(first[2]).lower() == column.lower():
-            found = db.execute(f"SELECT sum(rows) FROM (SELECT {quoted(column)} AS key, count(*) AS rows FROM {quoted(table)} "
-                               f"WHERE {quoted(column)} IS NOT NULL GROUP BY 1) AS mine WHERE NOT EXISTS (SELECT 1 FROM "
-                               f"{quoted(parent)} AS theirs WHERE theirs.{quoted(key)} = mine.key)").fetchone()
+            found = db.execute(
+                f"SELECT sum(rows) FROM (SELECT {quoted(column)} AS key, count(*) AS rows FROM {quoted(table)} "
+                f"WHERE {quoted(column)} IS NOT NULL GROUP BY 1) AS mine WHERE NOT EXISTS (SELECT 1 FROM "
+                f"{quoted(parent)} AS theirs WHERE theirs.{quoted(key)} = mine.key)"
+            ).fetchone()
             return int(found[0] or 0)
     return None
 
@@ -100,12 +126,11 @@ def doubts(db: sqlite3.Connection, most: int = 20) -> list[tuple[str, int, str]]
     found: list[tuple[str, int, str]] = []
     before = db.text_factory
     try:
-        copied = {fill.table for fill in fills(schema(db))}     # its copies tell better whether zeros belong there
+        # its copies tell better whether zeros belong there
+        copied = {fill.table for fill in fills(schema(db))}
         for table in tables(db):
-            for row in _rows(db, table):
-                if row is None or (table not in copied and any(type(value) is str and HOLE in value for value in row)):
-                    found += list(_doubtful(db, table, table not in copied, most - len(found)))
-                    break
+            if not _is_text(db, table) or (table not in copied and _has_hole(db, table)):
+                found += list(_doubtful(db, table, table not in copied, most - len(found)))
             if len(found) >= most:
                 return found
         db.text_factory = before
@@ -119,26 +144,39 @@ def doubts(db: sqlite3.Connection, most: int = 20) -> list[tuple[str, int, str]]
 HOLE = "\0" * 8
 
 
-def _rows(db: sqlite3.Connection, table: str) -> Iterator[tuple | None]:
-    """The rows as text; None, and the end, at the first that is not text."""
+def _is_text(db: sqlite3.Connection, table: str) -> bool:
+    """Whether every text of a table is valid."""
     db.text_factory = str
     cursor = db.execute(f"SELECT * FROM {quoted(table)}")
     try:
-        yield from cursor
+        deque(cursor, maxlen=0)
+        return True
     except (sqlite3.OperationalError, UnicodeDecodeError) as error:
         if "decode" not in str(error):
             raise
-        yield None
+        return False
     finally:
         cursor.close()
 
 
+def _has_hole(db: sqlite3.Connection, table: str) -> bool:
+    """Whether a text of a table has a run of zeros."""
+    columns = [
+        quoted(text(row[1])) for row in db.execute(f"PRAGMA table_xinfo({quoted(table)})") if row[6] < 2
+    ]
+    holes = " OR ".join(
+        f"typeof({name}) = 'text' AND instr(CAST({name} AS BLOB), zeroblob({len(HOLE)})) > 0"
+        for name in columns
+    )
+    return db.execute(f"SELECT 1 FROM {quoted(table)} WHERE {holes} LIMIT 1").fetchone() is not None
+
+
 def _doubtful(db: sqlite3.Connection, table: str, holes: bool, most: int) -> Iterator[tuple[str, int, str]]:
-    db.text_factory = lambda raw: why_doubtful(raw, holes) or raw       # a reason is a str, text stays bytes
+    db.text_factory = lambda raw: why_doubtful(raw, holes) or raw  # a reason is a str, text stays bytes
     try:
         cursor = db.execute(f"SELECT _rowid_, * FROM {quoted(table)}")
     except sqlite3.OperationalError:
-        yield table, 0, "a text is not valid UTF-8"             # no rowid
+        yield table, 0, "a text is not valid UTF-8"  # no rowid
         return
     for row in cursor:
         reason = next((value for value in row if type(value) is str), "")
@@ -157,7 +195,10 @@ def why_doubtful(raw: bytes, holes: bool = True) -> str:
 
 
 def altered(db: sqlite3.Connection, most: int) -> list[tuple[str, int]]:
-    """Rows that differ from two full-text copies which agree. Many at once are an older way of indexing, no damage."""
+    """Rows that differ from two full-text copies which agree.
+
+    Many at once are an older way of indexing, no damage.
+    """
     by_table: dict[str, list[Fill]] = {}
     for fill in fills(schema(db)):
         if fill.text:
@@ -166,9 +207,11 @@ def altered(db: sqlite3.Connection, most: int) -> list[tuple[str, int]]:
     for table, copies in by_table.items():
         if len(copies) == 2:
             one, two = (quoted(fill.fts + "_content") for fill in copies)
-            rows = db.execute(f"SELECT new._rowid_ FROM {quoted(table)} AS new JOIN {one} a ON a.id = new._rowid_ JOIN "
-                              f"{two} b ON b.id = new._rowid_ WHERE a.c0 IS b.c0 AND a.c0 IS NOT ({copies[0].text}) "
-                              f"LIMIT {most + 1}").fetchall()
+            rows = db.execute(
+                f"SELECT new._rowid_ FROM {quoted(table)} AS new JOIN {one} a ON a.id = new._rowid_ JOIN "
+                f"{two} b ON b.id = new._rowid_ WHERE a.c0 IS b.c0 AND a.c0 IS NOT ({copies[0].text}) "
+                f"LIMIT {most + 1}"
+            ).fetchall()
             if len(rows) <= most:
                 found += [(table, rowid) for (rowid,) in rows]
     return found
@@ -182,6 +225,13 @@ class Fill:
     table: str
     columns: str
     values: str
+    when: str = ""  # which rows the trigger takes; '' for all
+    external: str = ""  # the table or view that holds the texts; '' when the index keeps its own copy
+
+    @property
+    def rows(self) -> str:
+        """Which rows belong into the index, as the trigger decides it."""
+        return f"FROM {quoted(self.table)} AS new" + (f" WHERE {self.when}" if self.when else "")
 
     @property
     def text(self) -> str:
@@ -190,32 +240,47 @@ class Fill:
 
     @property
     def sql(self) -> str:
-        return (f"INSERT INTO {quoted(self.fts)}({self.columns}) SELECT {self.values} "
-                f"FROM {quoted(self.table)} AS new ORDER BY new.rowid")
+        return f"INSERT INTO {quoted(self.fts)}({self.columns}) SELECT {self.values} {self.rows} ORDER BY new.rowid"
 
 
 def fills(schema: Mapping[tuple[str, str], str]) -> tuple[Fill, ...]:
     """The fills of a schema given as {(type, name): sql}."""
-    virtual = {name for (kind, name), sql in schema.items() if kind == "table" and is_virtual(sql)}
+    virtual = {name: sql for (kind, name), sql in schema.items() if kind == "table" and is_virtual(sql)}
     found: dict[str, Fill] = {}
     for (kind, _), sql in schema.items():
         match = _INSERTS.search(sql) if kind == "trigger" else None
-        if match and match[2] in virtual:
-            found.setdefault(match[2], Fill(match[2], match[1], match[3], match[4]))
+        if match and match["fts"] in virtual:
+            external = _CONTENT.search(virtual[match["fts"]])
+            found.setdefault(
+                match["fts"],
+                Fill(
+                    match["fts"],
+                    match["table"],
+                    match["columns"],
+                    match["values"],
+                    match["when"] or "",
+                    external["name"] if external else "",
+                ),
+            )
     return tuple(found.values())
 
 
 def schema(db: sqlite3.Connection) -> dict[tuple[str, str], str]:
-    return {(text(kind), text(name)): text(sql) for kind, name, sql in
-            db.execute("SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL")}
+    return {
+        (text(kind), text(name)): text(sql)
+        for kind, name, sql in db.execute("SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL")
+    }
 
 
 def tables(db: sqlite3.Connection) -> list[str]:
     """The tables that hold the user's rows: no full-text shadows, nothing of SQLite's own."""
     all_tables = {name: sql for (kind, name), sql in schema(db).items() if kind == "table"}
     inner = shadows(all_tables.items())
-    return [name for name, sql in all_tables.items()
-            if name not in inner and not is_virtual(sql) and not name.startswith("sqlite_")]
+    return [
+        name
+        for name, sql in all_tables.items()
+        if name not in inner and not is_virtual(sql) and not name.startswith("sqlite_")
+    ]
 
 
 def counts(db: sqlite3.Connection) -> dict[str, int]:
@@ -226,7 +291,7 @@ def fts_counts(db: sqlite3.Connection) -> Iterator[str]:
     """Full-text indexes that have lost rows: nothing else sees it."""
     for fill in fills(schema(db)):
         try:
-            rows = db.execute(f"SELECT count(*) FROM {quoted(fill.table)}").fetchone()[0]
+            rows = db.execute(f"SELECT count(*) {fill.rows}").fetchone()[0]
             indexed = db.execute(f"SELECT count(*) FROM {quoted(fill.fts + '_docsize')}").fetchone()[0]
         except sqlite3.Error as error:
             if is_damage(error) or "no such table" in str(error):
@@ -234,6 +299,16 @@ def fts_counts(db: sqlite3.Connection) -> Iterator[str]:
             continue
         if rows != indexed:
             yield f"the full-text index {fill.fts} has {indexed} of {rows} rows of {fill.table}"
+
+
+def fill_full_text(db: sqlite3.Connection, fill: Fill) -> None:
+    """Fill an empty full-text index from its rows: by SQLite's own command where that takes the same rows."""
+    if fill.external:
+        theirs = db.execute(f"SELECT count(*) FROM {quoted(fill.external)}").fetchone()[0]
+        if theirs == db.execute(f"SELECT count(*) {fill.rows}").fetchone()[0]:
+            db.execute(f"INSERT INTO {quoted(fill.fts)}({quoted(fill.fts)}) VALUES('rebuild')")
+            return  # else Hermes is filling it step by step, and will go on where it was
+    db.execute(fill.sql)
 
 
 def fts_content(db: sqlite3.Connection) -> Iterator[str]:

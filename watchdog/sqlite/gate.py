@@ -6,52 +6,41 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 
 from watchdog.sqlite import checks
-from watchdog.sqlite.kinds import is_virtual
-from watchdog.sqlite.opening import Opened
-from watchdog.sqlite.pages import Tree
-from watchdog.sqlite.raw import Entry, read_page
-from watchdog.sqlite.reading import connect
-from watchdog.sqlite.reference import shadows
+from watchdog.sqlite.format import SchemaObject
+from watchdog.sqlite.readonly import connect
 
 
-def why_not(candidate: str, wanted: Sequence[Entry], at_least: Mapping[str, int], orphans: int | None) -> list[str]:
-    """The reasons why a candidate may not pass; [] when it may."""
+def why_not(
+    candidate: str, wanted: Sequence[SchemaObject], at_least: Mapping[str, int], proved: bool = False
+) -> list[str]:
+    """The reasons why a candidate may not pass; [] when it may.
+
+    `proved`: its structure and full text were checked by whoever built it.
+    """
     db = connect(candidate, "mode=rw")
     try:
-        faults = list(checks.integrity(db)[:3])
+        faults = [] if proved else list(checks.integrity(db)[:3])
         if faults:
             return faults
-        faults += checks.fts_counts(db)
-        faults += checks.fts_content(db)
+        if not proved:
+            faults += checks.fts_counts(db)
+            faults += checks.fts_content(db)
         have = {(kind, name.lower()) for kind, name in checks.schema(db)}
-        faults += [f"{entry.type} {entry.name} is missing" for entry in wanted
-                   if entry.sql and (entry.type, entry.name.lower()) not in have
-                   and not entry.name.startswith("sqlite_stat")]
+        faults += [
+            f"{entry.type} {entry.name} is missing"
+            for entry in wanted
+            if entry.sql
+            and (entry.type, entry.name.lower()) not in have
+            and not entry.name.startswith("sqlite_stat")
+        ]
         rows = checks.counts(db)
-        faults += [f"{table} has {rows.get(table, 0)} rows, the damaged file has {least}"
-                   for table, least in at_least.items() if rows.get(table, 0) < least]
-        now = checks.orphans(db)
-        if orphans is not None and now > orphans:
-            faults.append(f"{now} rows refer to a row that does not exist, {orphans} did before")
+        faults += [
+            f"{table} has {rows.get(table, 0)} rows, the damaged file has {least}"
+            for table, least in at_least.items()
+            if rows.get(table, 0) < least
+        ]
     except sqlite3.Error as error:
         return [str(error)]
     finally:
         db.close()
     return faults
-
-
-def cells(opened: Opened) -> dict[str, int]:
-    """Rows per table by counting the cells of its leaves: a second opinion that owes SQLite nothing."""
-    inner = shadows((entry.name, entry.sql) for entry in opened.entries if entry.type == "table")
-    counted = {}
-    for entry in opened.entries:
-        if entry.type != "table" or entry.name in inner or is_virtual(entry.sql) or entry.name.startswith("sqlite_"):
-            continue
-        if "WITHOUT" in entry.sql.upper():
-            continue        # its rows lie on interior pages too
-        tree = Tree(entry.name, entry.root, True)
-        opened.pages.walk(tree)
-        image = opened.image
-        counted[entry.name] = sum(len(read_page(image.page(number), number, image.usable).pointers)
-                                  for number in tree.leaves)
-    return counted

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from watchdog.sqlite.kinds import CORE, is_virtual
-from watchdog.sqlite.raw import Entry, Header
+from watchdog.model import Reason, phrase
+from watchdog.sqlite.faults import Detail, Fault, fault, sentence
+from watchdog.sqlite.format import Header, SchemaObject
+from watchdog.sqlite.schema import CORE, is_virtual
 from watchdog.values import TYPE_CHECKING, dataclass, field
 
 if TYPE_CHECKING:
-    from watchdog.sqlite.reference import Reference, Thing
+    from watchdog.sqlite.schema import Reference, SchemaObject
 
-SHOWN = 4       # names in one sentence; the rest is a number
+SHOWN = 4  # names in one sentence; the rest is a number
 
 
 @dataclass(frozen=True)
@@ -19,51 +21,61 @@ class Verdict:
     """How one database is."""
 
     path: str
-    grade: str                                          # 'well' 'drifted' 'damaged' 'broken' 'unknown'
-    fault: str                                          # one sentence, '' when well
+    grade: str  # 'well' 'drifted' 'damaged' 'broken' 'unknown'
+    fault: str  # one sentence, '' when well
     detail: tuple[str, ...] = ()
-    sqlite: str = ""                                    # the SQLite version that gave it
-    kind: str = ""                                      # 'state' 'kanban' 'response_store' or ''
-    missing: tuple[tuple[str, str, str], ...] = ()      # (table, column, type) lacking against the reference
-    holders: tuple[tuple[int, str], ...] = ()           # processes with a deleted -wal or database: (pid, name)
+    sqlite: str = ""  # the SQLite version that gave it
+    kind: str = ""  # 'state' 'kanban' 'response_store' or ''
+    missing: tuple[tuple[str, str, str], ...] = ()  # (table, column, type) lacking against the reference
+    holders: tuple[tuple[int, str], ...] = ()  # processes with a deleted -wal or database: (pid, name)
     reference: str = ""
+    faults: tuple[Reason, ...] = ()  # every fault, the worst first
+
+    def only(self, *kinds: Fault) -> bool:
+        """Whether nothing else is wrong."""
+        return bool(self.faults) and all(reason.key in kinds for reason in self.faults)
 
 
 @dataclass(frozen=True)
 class Deep:
     """What SQLite itself said, in a process of its own."""
 
-    unknown: str = ""                   # why it could not be asked
-    broken: str = ""                    # why it could not be opened
-    integrity: tuple[str, ...] = ()     # the rows of integrity_check other than 'ok'
-    orphans: int = 0                    # rows whose parent is gone
-    fts: tuple[str, ...] = ()           # what is wrong with the full-text indexes
+    unknown: str = ""  # why it could not be asked
+    broken: str = ""  # why it could not be opened
+    integrity: tuple[str, ...] = ()  # the rows of integrity_check other than 'ok'
+    orphans: int = 0  # rows whose parent is gone
+    fts: tuple[str, ...] = ()  # what is wrong with the full-text indexes
     rows: Mapping[str, int] = field(default_factory=dict)
-    doubts: tuple[str, ...] = ()        # rows whose content cannot be what was written
+    doubts: tuple[str, ...] = ()  # rows whose content cannot be what was written
     says: tuple[str, ...] = ()
     sqlite: str = ""
+    torn_wal: tuple[int, int] = (0, 0)  # the first bad frame that committed ones follow, and how many do
 
 
 @dataclass(frozen=True)
-class Seen:
+class Observation:
     """What the bytes told."""
 
     path: str
     kind: str = ""
-    unknown: str = ""                   # permission, a directory, a FIFO: no verdict possible
+    version: int = 0  # of the schema, where the database keeps one
+    unknown: str = ""  # permission, a directory, a FIFO: no verdict possible
     absent: bool = False
     size: int = 0
     header: Header | None = None
     header_fault: str = ""
     wal_size: int = 0
     wal_fault: str = ""
-    wal_saves: bool = False             # the header on disk is bad, the WAL has a good one
-    stale_wal: str = ""
+    wal_saves: bool = False  # the header on disk is bad, the WAL has a good one
+    stale_wal: Reason | None = None
+    journal: int = 0  # bytes of a rollback journal that the next opener will take back
+    unfinished: bool = False  # a repair of ours was cut short
+    repairing: bool = False  # one is running
     schema_fault: str = ""
-    schema: tuple[Entry, ...] = ()
-    bad_roots: tuple[str, ...] = ()     # tables and indexes whose first page is no b-tree page
-    empty: tuple[str, ...] = ()         # main tables without a row
-    deleted: tuple[tuple[int, str, str], ...] = ()      # (pid, name, what)
+    schema: tuple[SchemaObject, ...] = ()
+    bad_roots: tuple[str, ...] = ()  # tables and indexes whose first page is no b-tree page
+    empty: tuple[str, ...] = ()  # main tables without a row
+    deleted: tuple[tuple[int, str, str], ...] = ()  # (pid, name, what)
     says: tuple[str, ...] = ()
 
 
@@ -72,11 +84,12 @@ class Drift:
     """What a schema lacks against a reference."""
 
     columns: tuple[tuple[str, str, str], ...] = ()
-    things: tuple[Thing, ...] = ()
+    objects: tuple[SchemaObject, ...] = ()
+    newer: tuple[str, str] | None = None  # its schema version and the newest known one, when that is older
 
     def words(self) -> str:
         parts = [f"{table}.{column}" for table, column, _ in self.columns]
-        parts += [f"{thing.type} {thing.name}" for thing in self.things]
+        parts += [f"{item.type} {item.name}" for item in self.objects]
         return listed(parts)
 
 
@@ -85,115 +98,177 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(names[:SHOWN]) + more
 
 
-def drift(reference: Reference | None, kind: str, schema: Sequence[Entry]) -> Drift:
+def drift(reference: Reference | None, kind: str, schema: Sequence[SchemaObject]) -> Drift:
     """Columns, tables, indexes and triggers that the reference has and the file lacks."""
-    if reference is None or kind not in reference.things:
+    if reference is None or kind not in reference.objects:
         return Drift()
-    from watchdog.sqlite.reference import columns_of
+    from watchdog.sqlite.schema import columns_of
 
     have = {(entry.type, entry.name.lower()): entry for entry in schema}
-    columns, things = [], []
-    for thing in reference.things[kind]:
-        entry = have.get((thing.type, thing.name.lower()))
+    columns, objects = [], []
+    for item in reference.objects[kind]:
+        entry = have.get((item.type, item.name.lower()))
         if entry is None:
-            things.append(thing)
-        elif thing.type == "table" and not is_virtual(thing.sql) and entry.sql != thing.sql:
+            objects.append(item)
+        elif item.type == "table" and not is_virtual(item.sql) and entry.sql != item.sql:
             names = {column.name.lower() for column in columns_of(entry.sql)}
-            if names:       # SQL that we cannot read is no proof of a missing column
-                columns += [(thing.name, column.name, column.type) for column in columns_of(thing.sql)
-                            if column.name.lower() not in names]
-    return Drift(tuple(columns), tuple(things))
+            if names:  # SQL that we cannot read is no proof of a missing column
+                columns += [
+                    (item.name, column.name, column.type)
+                    for column in columns_of(item.sql)
+                    if column.name.lower() not in names
+                ]
+    return Drift(tuple(columns), tuple(objects))
 
 
 NO_DRIFT = Drift()
 
 
-def grade(seen: Seen, lack: Drift = NO_DRIFT, known: Mapping | None = None, deep: Deep | None = None,
-          reference: str = "", sqlite: str = "") -> Verdict:
-    """The worst thing that is true decides; everything else that is worth knowing is detail."""
+def grade(
+    seen: Observation,
+    lack: Drift = NO_DRIFT,
+    known: Mapping | None = None,
+    deep: Deep | None = None,
+    reference: str = "",
+    sqlite: str = "",
+) -> Verdict:
+    """The worst item that is true decides; everything else that is worth knowing is detail."""
     found = list(_faults(seen, lack, known or {}, deep, reference))
-    found.sort(key=lambda fault: ("unknown", "broken", "damaged", "drifted").index(fault[0]))
+    found.sort(key=lambda fault: ("unknown", "broken", "damaged", "drifted", "well").index(fault[0]))
     if found and found[0][0] == "unknown" and len(found) > 1 and found[1][0] == "broken":
-        found.append(found.pop(0))      # what the bytes prove needs no second witness
-    best, fault = found[0] if found else ("well", "")
-    detail = [text for _, text in found[1:]] + list(seen.says) + list(deep.says if deep else ())
+        found.append(found.pop(0))  # what the bytes prove needs no second witness
+    best = found[0][0] if found else "well"
+    faults = tuple(reason for _, reason in found)
+    texts: list[str] = [sentence(reason) for reason in faults]
+    first, *rest = texts or [""]
+    if best == "well":
+        first, rest = "", [text for text in (first, *rest) if text]
+    detail = [*rest, *seen.says, *(deep.says if deep else ())]
     if seen.wal_saves:
-        detail.append("the header in the file is bad, but the -wal holds a good page 1: it heals at the next "
-                      "checkpoint; do nothing, and never remove the -wal")
+        detail.append(
+            "the header in the file is bad, but the -wal holds a good page 1: it heals at the next "
+            "checkpoint; do nothing, and never remove the -wal"
+        )
     if deep:
         detail += [f"integrity_check: {row}" for row in deep.integrity[:20]]
     if seen.wal_fault:
         detail.append(seen.wal_fault + "; keep the file")
-    return Verdict(seen.path, best, fault, tuple(detail), (deep and deep.sqlite) or sqlite, seen.kind, lack.columns,
-                   tuple(dict.fromkeys((pid, name) for pid, name, _ in seen.deleted)), reference)
+    return Verdict(
+        seen.path,
+        best,
+        first,
+        tuple(detail),
+        (deep and deep.sqlite) or sqlite,
+        seen.kind,
+        lack.columns,
+        tuple(dict.fromkeys((pid, name) for pid, name, _ in seen.deleted)),
+        reference,
+        faults,
+    )
 
 
-def _faults(seen: Seen, lack: Drift, known: Mapping, deep: Deep | None, reference: str):
-    """Each (grade, sentence) that holds."""
+def _faults(
+    seen: Observation, lack: Drift, known: Mapping, deep: Deep | None, reference: str
+) -> Iterator[tuple[str, Reason]]:
+    """Each (grade, fault) that holds."""
     before = known.get("rows") or {}
-    held = sum(before.get(table, 0) for table in before)
-    when = f" at the last good backup ({known['at']})" if known.get("at") else " at the last good backup"
+    held = sum(before.values())
+    when = phrase(Detail.AT_BACKUP, " at the last good backup")
+    if known.get("at"):
+        when = phrase(Detail.AT_DATED_BACKUP, " at the last good backup ({at})", at=known["at"])
     for pid, name, what in seen.deleted:
-        yield "damaged", (f"process {pid} ({name}) has a deleted {what} open: what it writes is lost when it stops; "
-                          f"copy it from /proc/{pid}/fd before you stop it")
+        yield "damaged", fault(Fault.DELETED_FILE, pid=pid, name=name, what=what)
+    if seen.repairing:
+        yield (
+            "unknown",
+            fault(
+                Fault.CANNOT_LOOK,
+                why=phrase(Detail.REPAIR_RUNS, "a repair is running; look again when it is done"),
+            ),
+        )
+        return
+    if seen.unfinished:
+        yield "damaged", fault(Fault.UNFINISHED)
     if seen.unknown:
-        yield "unknown", seen.unknown
+        yield "unknown", fault(Fault.CANNOT_LOOK, why=seen.unknown)
         return
     if seen.absent:
         if seen.wal_size:
-            yield "broken", f"the file is gone but its -wal is still there ({seen.wal_size} bytes); keep the -wal"
+            yield "broken", fault(Fault.ONLY_WAL, size=seen.wal_size)
         elif held:
-            yield "broken", f"the file is gone; it held {held} rows{when}"
+            yield "broken", fault(Fault.GONE, rows=held, when=when)
         else:
-            yield "unknown", "no such file"
+            yield "unknown", fault(Fault.NO_SUCH_FILE)
         return
     if seen.size == 0:
         if held:
-            yield "broken", f"the file is empty (0 bytes); it held {held} rows{when}"
+            yield "broken", fault(Fault.EMPTIED, rows=held, when=when)
         else:
-            yield "damaged", ("the file is empty (0 bytes): Hermes would silently start anew; "
-                              "if it held anything before, restore it")
+            yield "damaged", fault(Fault.EMPTY)
         return
     if seen.header_fault and not seen.wal_saves:
-        yield "broken", seen.header_fault
+        yield "broken", fault(Fault.HEADER, why=seen.header_fault)
         return
     if seen.schema_fault:
-        yield "broken", seen.schema_fault
+        yield "broken", fault(Fault.SCHEMA, why=seen.schema_fault)
     if seen.stale_wal:
         yield "damaged", seen.stale_wal
     if seen.bad_roots:
-        yield "damaged", f"the first page is destroyed of {listed(seen.bad_roots)}"
-    header = seen.header
-    if header and header.counts_itself and not seen.wal_size and seen.size < header.pages * header.page_size:
-        yield "broken", (f"the file is cut off: {seen.size} bytes, but its header counts {header.pages} pages of "
-                         f"{header.page_size} ({header.pages * header.page_size} bytes)")
+        yield "damaged", fault(Fault.ROOTS, names=listed(seen.bad_roots))
+    yield from size_faults(seen)
     if deep:
         yield from _deep_faults(deep, before, when)
     emptied = [table for table in seen.empty if before.get(table, 0)]
     if emptied and not (deep and deep.rows):
-        yield "damaged", f"{listed(emptied)} has no rows; it had {before[emptied[0]]}{when}"
-    if lack.columns or lack.things:
-        yield "drifted", f"lacks {lack.words()} of {reference}"
+        yield "damaged", fault(Fault.NO_ROWS, table=listed(emptied), rows=before[emptied[0]], when=when)
+    if lack.newer:
+        yield "well", fault(Fault.NEWER, version=lack.newer[0], known=lack.newer[1])
+    elif lack.columns or lack.objects:
+        yield "drifted", fault(Fault.DRIFT, what=lack.words(), reference=reference)
 
 
-def _deep_faults(deep: Deep, before: Mapping, when: str):
+def size_faults(seen: Observation) -> Iterator[tuple[str, Reason]]:
+    """Where the header and the file do not agree about its size."""
+    header = seen.header
+    if not header or not header.counts_itself or seen.wal_size or seen.journal:
+        return
+    whole = header.pages * header.page_size
+    if seen.size < whole:
+        yield (
+            "broken",
+            fault(Fault.CUT_OFF, size=seen.size, pages=header.pages, page_size=header.page_size, whole=whole),
+        )
+    elif seen.size >= whole + header.page_size:
+        there = seen.size // header.page_size
+        yield "damaged", fault(Fault.LONGER, pages=header.pages, there=there)
+
+
+def _deep_faults(deep: Deep, before: Mapping, when: str) -> Iterator[tuple[str, Reason]]:
     if deep.broken:
-        yield "broken", deep.broken
+        yield "broken", fault(Fault.CANNOT_OPEN, why=deep.broken)
     if deep.unknown:
-        yield "unknown", deep.unknown
+        yield "unknown", fault(Fault.CANNOT_LOOK, why=deep.unknown)
+    if deep.torn_wal[1]:
+        yield "damaged", fault(Fault.TORN_WAL, frame=deep.torn_wal[0], behind=deep.torn_wal[1])
     if deep.integrity:
-        yield "damaged", f"integrity_check finds {_count(deep.integrity)}, the first: {deep.integrity[0]}"
+        yield "damaged", fault(Fault.INTEGRITY, count=_count(deep.integrity), first=deep.integrity[0])
     for text in deep.fts:
-        yield "damaged", text
+        yield "damaged", fault(Fault.FULL_TEXT, why=text)
     if deep.doubts:
-        yield "damaged", f"the content of {_count(deep.doubts, 'row')} is altered, the first: {deep.doubts[0]}"
+        yield "damaged", fault(Fault.CONTENT, count=_count(deep.doubts, "row"), first=deep.doubts[0])
     if deep.orphans:
-        yield "damaged", f"{deep.orphans} rows refer to a row that does not exist (foreign keys)"
+        yield "damaged", fault(Fault.ORPHANS, rows=deep.orphans)
     for table, rows in before.items():
         now = deep.rows.get(table)
         if rows and now == 0 and table in {name for names in CORE.values() for name in names}:
-            yield "damaged", f"{table} has no rows; it had {rows}{when}"
+            yield "damaged", fault(Fault.NO_ROWS, table=table, rows=rows, when=when)
 
 
 def _count(rows: Sequence[str], what: str = "fault") -> str:
-    return f"1 {what}" if len(rows) == 1 else f"{len(rows)} {what}s" if len(rows) < 100 else f"100 {what}s or more"
+    return (
+        f"1 {what}"
+        if len(rows) == 1
+        else f"{len(rows)} {what}s"
+        if len(rows) < 100
+        else f"100 {what}s or more"
+    )

@@ -1,40 +1,62 @@
-"""Heal a database on a copy and swap it in; undo; and the one door to backups and migrations."""
+"""Heal a database on a copy and swap it in; undo."""
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from watchdog.errors import WatchdogError
-from watchdog.hands import as_owner, owner_of
-from watchdog.sqlite import backup, checks, swap
+from watchdog.sqlite import backup, checks, sandbox, swap
 from watchdog.sqlite.backup import SnapshotReport, snapshot
+from watchdog.sqlite.candidate import DatabaseRepair
+from watchdog.sqlite.deep_check import examine
+from watchdog.sqlite.faults import Fault
+from watchdog.sqlite.format import SchemaObject
 from watchdog.sqlite.grade import Verdict, drift
-from watchdog.sqlite.ladder import AS_IT_IS, Candidate, climb
-from watchdog.sqlite.look import look, observe
+from watchdog.sqlite.inspect import look, observe
+from watchdog.sqlite.losses import KnownRows
 from watchdog.sqlite.migrate import MigrateReport, migrate
-from watchdog.sqlite.raw import Entry
-from watchdog.sqlite.reference import Reference, nearest, releases
-from watchdog.sqlite.rungs import Case
+from watchdog.sqlite.schema import Reference, is_virtual, nearest, releases
+from watchdog.sqlite.strategies import AS_IT_IS
+from watchdog.sqlite.undo import UndoReport, undo
+from watchdog.system.privileges import as_owner, owner_of
 
-__all__ = ["HealReport", "MigrateReport", "Rows", "SnapshotReport", "UndoReport", "heal", "migrate", "snapshot", "undo"]
+__all__ = [
+    "SET_ASIDE",
+    "HealReport",
+    "MigrateReport",
+    "SnapshotReport",
+    "TableResult",
+    "UndoReport",
+    "heal",
+    "migrate",
+    "snapshot",
+    "undo",
+]
+
+SET_ASIDE = "set aside"
+Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Rows:
+class TableResult:
     """The rows of one table: there before, saved as they were, lost, put back or doubtful."""
 
     there: int
     saved: int
-    lost: int
+    lost: int  # at least
     reconstructed: int
+    lost_most: int = 0
+    doubtful: int = 0  # of those in the new file
 
 
 @dataclass(frozen=True)
@@ -42,50 +64,68 @@ class HealReport:
     path: str
     before: Verdict
     after: Verdict
-    rung: str = ""                                      # '' when nothing was done
-    tables: Mapping[str, Rows] = field(default_factory=dict)
+    strategy: str = ""  # '' when nothing was done
+    tables: Mapping[str, TableResult] = field(default_factory=dict)
     quarantine: str = ""
     says: tuple[str, ...] = ()
+    doubtful: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # rowids, as far as they are named
+    contradicted: int = 0  # rows that something else in the file speaks against, without naming them
+    dry_run: bool = False
+
+    @property
+    def there(self) -> int:
+        """Rows that were in the damaged file, as far as they are known."""
+        return sum(rows.there for rows in self.tables.values())
 
     @property
     def lost(self) -> int:
         return sum(rows.lost for rows in self.tables.values())
 
     @property
+    def lost_most(self) -> int:
+        return sum(max(rows.lost, rows.lost_most) for rows in self.tables.values())
+
+    @property
+    def in_doubt(self) -> int:
+        """Rows in the new file that may not be what was written, and rows that may be missing from it."""
+        return sum(rows.doubtful for rows in self.tables.values()) + self.contradicted
+
+    @property
+    def nothing_lost(self) -> bool:
+        """Whether everything that can testify agrees with the result."""
+        return not self.lost_most and not self.in_doubt and self.strategy != SET_ASIDE
+
+    @property
     def ok(self) -> bool:
         """Well now, or lacking no more than it did before, and nothing lost on the way."""
-        good = self.after.grade == "well" or (self.after.grade == "drifted" and self.rung)
-        return bool(good) and not self.lost and self.rung != SET_ASIDE
+        if not self.strategy:
+            return self.after.grade == "well"
+        return self.nothing_lost and (self.dry_run or self.after.grade in ("well", "drifted"))
 
 
-@dataclass(frozen=True)
-class UndoReport:
-    path: str
-    ok: bool
-    says: tuple[str, ...]
-    quarantine: str = ""        # where the file that was healed went
-
-
-SET_ASIDE = "set aside"
-
-
-def heal(path: str | os.PathLike, *, backups: Path | None = None, dry_run: bool = False,
-         progress: Callable[[str], None] | None = None, reference: Reference | None = None,
-         now: datetime | None = None) -> HealReport:
+def heal(
+    path: str | os.PathLike,
+    *,
+    backups: Path | None = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+    reference: Reference | None = None,
+) -> HealReport:
     """Heal a database, or say why not. Raises WatchdogError, with the reason, when it must not be touched."""
-    now, tick = now or datetime.now(UTC), progress or (lambda text: None)
-    with _lent(path, backups) as backups:
-        path = os.path.realpath(path)
-        return _heal_alone(path, backups, dry_run, tick, reference, now)
+    with _lent(path, backups) as lent:
+        real = os.path.realpath(path)
+        with swap.alone(real):
+            healing = _Healing(real, lent, reference, progress or (lambda text: None))
+            return healing.rehearse() if dry_run else healing.heal()
 
 
 @contextmanager
 def _lent(path: str | os.PathLike, backups: Path | None) -> Iterator[Path | None]:
-    """As the owner of the database, with the newest good backup where they can read it: root's own folder is closed to them."""
-    import subprocess  # noqa: F401  before we are someone who may not read this program's own files
+    """As the owner of the database, with the newest good backup where they can read it.
 
-    from watchdog.sqlite import deep  # noqa: F401
-    releases()
+    Root's own folder is closed to them.
+    """
+    releases()  # read while this program's own files may be read
     good = backup.newest(path, backups) if backups and owner_of(path) else None
     with ExitStack() as opened:
         source = opened.enter_context(open(good.file, "rb")) if good else None
@@ -94,7 +134,9 @@ def _lent(path: str | os.PathLike, backups: Path | None) -> Iterator[Path | None
             yield backups
             return
         beside = os.path.dirname(os.path.realpath(path))
-        folder = opened.enter_context(tempfile.TemporaryDirectory(prefix=f".{os.path.basename(path)}.lent-", dir=beside))
+        folder = opened.enter_context(
+            tempfile.TemporaryDirectory(prefix=f".{os.path.basename(path)}.lent-", dir=beside)
+        )
         copy = Path(folder, os.path.basename(good.file))
         with copy.open("wb") as target:
             shutil.copyfileobj(source, target)
@@ -102,209 +144,277 @@ def _lent(path: str | os.PathLike, backups: Path | None) -> Iterator[Path | None
         yield Path(folder)
 
 
-def _heal_alone(path: str, backups: Path | None, dry_run: bool, tick: Callable[[str], None],
-                reference: Reference | None, now: datetime) -> HealReport:
-    with swap.alone(path):
-        resumed = not dry_run and swap.finish(path)
-        tick("looking")
-        before = look(path, deep=True, known=backup.known(path, backups), reference=reference)
-        if resumed or before.grade == "well":
-            swap.clean(path)
-            says = ("a repair that was cut short is finished now",) if resumed else ("nothing to heal",)
-            return HealReport(path, before, before, says=says)
-        _refuse(path, before, now if not dry_run else None)
+class _Healing:
+    """One repair, from the first look to the swap."""
+
+    def __init__(self, path: str, backups: Path | None, reference: Reference | None, tick: Progress):
+        self.path, self.backups, self.reference, self.tick = path, backups, reference, tick
+        self.now = datetime.now(UTC)
+        self.work = swap.work_of(path)
+
+    def rehearse(self) -> HealReport:
+        """Everything but the swap, on copies."""
+        if swap.journal_of(self.path).exists():
+            raise WatchdogError(f"{self.path}: a repair was cut short; db heal without --dry-run finishes it")
+        return self._guarded(dry_run=True)
+
+    def heal(self) -> HealReport:
+        return self._resumed() or self._guarded(dry_run=False)
+
+    def _resumed(self) -> HealReport | None:
+        """The report of a repair that was cut short and is finished now, with what it lost."""
+        finished = swap.finish(self.path)
+        if finished is None:
+            return None
+        swap.clean(self.path)
+        saved, done = finished
+        after = self._look()
+        before = replace(after, grade="damaged", fault=done.why)
+        tables = {name: TableResult(**rows) for name, rows in done.tables.items()}
+        named = sum(rows.doubtful for rows in tables.values())
+        says = ("a repair that was cut short is finished now", *done.says)
+        return HealReport(
+            self.path,
+            before,
+            after,
+            done.rung,
+            tables,
+            str(saved),
+            says,
+            contradicted=max(0, done.doubtful - named),
+        )
+
+    def _look(self) -> Verdict:
+        known = backup.known(self.path, self.backups)
+        return look(self.path, deep=True, known=known, reference=self.reference)
+
+    def _guarded(self, dry_run: bool) -> HealReport:
         try:
-            return _heal(path, before, backups, dry_run, tick, reference, now)
+            swap.clean(self.path)
+            self.tick("looking")
+            before = self._look()
+            if before.grade == "well":
+                return HealReport(self.path, before, before, says=("nothing to heal",), dry_run=dry_run)
+            self._refuse(before, dry_run)
+            return self._heal(before, dry_run)
         except OSError as error:
-            raise WatchdogError(f"{path}: {error.strerror or error}; the file is untouched, free space or fix the "
-                                "permission and run it again") from error
+            raise WatchdogError(f"{self.path}: {why_refused(error)}; the file is untouched") from error
         except sqlite3.Error as error:
-            raise WatchdogError(f"{path}: {error}; the file is untouched") from error
+            raise WatchdogError(f"{self.path}: {error}; the file is untouched") from error
         finally:
-            swap.clean(path)
+            swap.clean(self.path)
+
+    def _refuse(self, before: Verdict, dry_run: bool) -> None:
+        """Everything that speaks against touching the file."""
+        if before.grade == "unknown":
+            raise WatchdogError(f"{self.path}: {before.fault}; nothing to heal, the file is untouched")
+        swap.refuse_if_open(self.path, None if dry_run else self.now)
+        folder = os.path.dirname(self.path)
+        if not os.access(folder, os.W_OK) or os.statvfs(folder).f_flag & os.ST_RDONLY:
+            raise WatchdogError(
+                f"{self.path}: its folder cannot be written to, and a repair needs room beside the file; mount it "
+                "for writing, or copy the database elsewhere and heal the copy; the file is untouched"
+            )
+        size = sum(
+            os.path.getsize(self.path + part) for part in swap.PARTS if os.path.exists(self.path + part)
+        )
+        free, need = checks.free_space(folder), 4 * size + (1 << 20)
+        if free < need:
+            raise WatchdogError(
+                f"{self.path}: no room to heal: it needs {_megabytes(need)} beside the file, there are "
+                f"{_megabytes(free)}; free {_megabytes(need - free)} and run it again; the file is untouched"
+            )
+
+    def _heal(self, before: Verdict, dry_run: bool) -> HealReport:
+        seen = observe(self.path)
+        self.work.mkdir(mode=0o700)
+        self.tick("copying to quarantine")
+        if dry_run:
+            saved = self.work / "original"
+            saved.mkdir()
+            unreadable = swap.copy_parts(self.path, saved)
+        else:
+            saved = swap.save(self.path, self.now, before.fault)
+            manifest = swap.read_manifest(saved)
+            unreadable = manifest.unreadable if manifest else 0
+        job = self._job(before, seen.schema, saved)
+        job = replace(job, stale_wal=bool(seen.stale_wal), unreadable=unreadable)
+        try:
+            answer = sandbox.run(
+                "watchdog.sqlite.choose:repair",
+                job,
+                sandbox.limits_for(seen.size + seen.wal_size),
+                self.tick,
+            )
+        except sandbox.TookTooLong as error:
+            raise WatchdogError(
+                f"{self.path}: the repair was {error}: something in the file makes SQLite work without end. The file "
+                f"is untouched{'' if dry_run else f', a copy is in {saved}'}; restore a backup instead"
+            ) from None
+        except ChildProcessError:
+            raise WatchdogError(
+                f"{self.path}: the process that repaired it died (out of memory?); the file is untouched"
+            ) from None
+        result = RepairResult(**answer)
+        report = self._reported(before, result, dry_run)
+        if _only_to_report(before, result):
+            only_columns = before.grade == "drifted"
+            why = _MIGRATE if only_columns else "nothing here can be healed without deleting rows"
+            return HealReport(self.path, before, before, says=(why, *result.tried), dry_run=dry_run)
+        if dry_run:
+            return report
+        if not result.strategy:
+            return self._set_aside(before, saved, seen.size, result)
+        return self._swap(report, result, saved)
+
+    def _job(self, before: Verdict, schema: tuple[SchemaObject, ...], saved: Path) -> DatabaseRepair:
+        good = backup.newest(self.path, self.backups)
+        known = KnownRows(
+            good.file if good else "",
+            dict(good.rows) if good else {},
+            frozenset(table for table in observe(self.path).empty if good and good.rows.get(table)),
+        )
+        objects = [(entry.type, entry.name, entry.sql) for entry in schema]
+        extra = _extra(self.reference or nearest(before.kind, objects), before, schema)
+        original = saved / os.path.basename(self.path)
+        if not original.exists():  # only a -wal is left of it: its pages are better than nothing
+            only = self.work / "only-wal.db"
+            only.touch()
+            for part in swap.PARTS[1:]:
+                if os.path.exists(f"{original}{part}"):
+                    shutil.copyfile(f"{original}{part}", f"{only}{part}")
+            original = only
+        return DatabaseRepair(str(original), str(self.work), before.kind, self.reference, known, extra=extra)
+
+    def _reported(self, before: Verdict, result: RepairResult, dry_run: bool) -> HealReport:
+        says = (*result.tried, *result.says)
+        return HealReport(
+            self.path,
+            before,
+            before,
+            result.strategy or SET_ASIDE,
+            {name: TableResult(**rows) for name, rows in result.tables.items()},
+            says=says,
+            doubtful={name: tuple(rowids) for name, rowids in result.doubtful.items()},
+            contradicted=result.contradicted,
+            dry_run=dry_run,
+        )
+
+    def _swap(self, report: HealReport, result: RepairResult, saved: Path) -> HealReport:
+        says = [*report.says, *_keep(result.side, saved, self.path)]
+        manifest = swap.read_manifest(saved)
+        if manifest is None:
+            raise WatchdogError(f"{self.path}: the quarantine {saved} cannot be read; the file is untouched")
+        if manifest.healed and not manifest.undone:
+            says.append(
+                f"these very bytes were healed before ({manifest.at}): something writes them again; find out what"
+            )
+        done = replace(
+            manifest,
+            why=report.before.fault,
+            rung=report.strategy,
+            undone="",
+            tables={name: asdict(rows) for name, rows in report.tables.items()},
+            says=tuple(says),
+            doubtful=report.in_doubt,
+        )
+        self.tick("swapping")
+        if not swap.put_in_place(self.path, result.file, saved, done):
+            raise WatchdogError(
+                f"{self.path}: something wrote to it during the repair, so nothing was swapped in; the file is as "
+                "that left it. Stop the gateway and everything else that uses it, then run it again"
+            )
+        swap.clean(self.path)
+        # the gate has checked the full text of these very bytes
+        after = look(self.path, deep=partial(examine, fts_up_to=0), reference=self.reference)
+        return replace(report, after=after, quarantine=str(saved), says=tuple(says))
+
+    def _set_aside(self, before: Verdict, saved: Path, size: int, result: RepairResult) -> HealReport:
+        """Nothing readable and no backup: an empty name lets Hermes start, the bytes stay in quarantine."""
+        says = (*result.tried, *_keep(result.side, saved, self.path))
+        if not size or not os.path.exists(self.path):
+            nothing = "there is nothing in the file and no backup of it: nothing was done"
+            return HealReport(self.path, before, before, quarantine=str(saved), says=(*says, nothing))
+        swap.set_aside(self.path)
+        fault = "set aside; Hermes will start with an EMPTY database"
+        after = replace(before, grade="unknown", fault=fault, detail=(), faults=())
+        loud = (
+            f"NOTHING COULD BE READ and there is no backup: the file was set aside to {saved}. Hermes will start "
+            "empty. Keep the quarantine; db undo puts the file back"
+        )
+        return HealReport(self.path, before, after, SET_ASIDE, {}, str(saved), (*says, loud))
 
 
-def _refuse(path: str, before: Verdict, now: datetime | None) -> None:
-    """Everything that speaks against touching the file."""
-    if before.grade == "unknown":
-        raise WatchdogError(f"{path}: {before.fault}; nothing to heal, the file is untouched")
-    swap.refuse_if_open(path, now)
-    size = sum(os.path.getsize(path + part) for part in swap.PARTS if os.path.exists(path + part))
-    free, need = checks.free_space(os.path.dirname(path)), 3 * size + (1 << 20)
-    if free < need:
-        raise WatchdogError(f"{path}: no room to heal: it needs {need >> 10} KB beside the file, there are "
-                            f"{free >> 10} KB; the file is untouched")
+_MIGRATE = "only columns are missing: db migrate adds them"
 
 
-def _heal(path: str, before: Verdict, backups: Path | None, dry_run: bool, tick: Callable[[str], None],
-          reference: Reference | None, now: datetime) -> HealReport:
-    good = backup.newest(path, backups)
-    seen = observe(path)
-    work = swap.work_of(path)
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(mode=0o700)
-    tick("copying to quarantine")
-    saved = work / "original" if dry_run else swap.save(path, now, before.fault)
-    if dry_run:
-        saved.mkdir()
-        for part in swap.PARTS:
-            if os.path.exists(path + part):
-                shutil.copyfile(path + part, saved / (os.path.basename(path) + part))
-    ref = reference or nearest(before.kind, [(entry.type, entry.name, entry.sql) for entry in seen.schema])
-    emptied = frozenset(table for table in seen.empty if good and good.rows.get(table))
-    case = Case(str(saved / os.path.basename(path)), work, before.kind, reference,
-                good.file if good else "", bool(seen.stale_wal), emptied, good.rows if good else {},
-                _extra(ref, before, seen.schema), tick)
-    if not os.path.exists(case.original):       # only a -wal is left of it: its pages are better than nothing
-        case = replace(case, original=str(work / "only-wal.db"))
-        Path(case.original).touch()
-        for part in swap.PARTS[1:]:
-            if os.path.exists(saved / (os.path.basename(path) + part)):
-                shutil.copyfile(saved / (os.path.basename(path) + part), case.original + part)
-    chosen, tried, side = _choose(case, seen.size + seen.wal_size)
-    if _only_to_report(before, chosen):
-        why = "only columns are missing: db migrate adds them" if before.grade == "drifted" else (
-            "nothing here can be healed without deleting rows")
-        return HealReport(path, before, before, says=(why, *tried))
-    if dry_run:
-        rung = chosen.rung if chosen else SET_ASIDE
-        return HealReport(path, before, before, rung, _rows(chosen), says=(*tried, *(chosen.says if chosen else ()),
-                                                                          "dry run: the file is untouched"))
-    if chosen is None:
-        return _last_rung(path, before, saved, seen.size, (*tried, *_keep(side, saved, path)))
-    says = [*tried, *chosen.says, *_keep(side, saved, path)]
-    manifest = swap.read_manifest(saved)
-    if manifest and manifest.healed and not manifest.undone:
-        says.append(f"these very bytes were healed before ({manifest.at}): something writes them again; find out what")
-    tables = _rows(chosen)
-    healed = backup.sha256(chosen.file)
-    if manifest:
-        swap.write_manifest(saved, replace(manifest, why=before.fault, rung=chosen.rung, healed=healed, undone="",
-                                           tables={name: asdict(rows) for name, rows in tables.items()},
-                                           says=tuple(says)))
-    swap.step("manifest")
-    tick("swapping")
-    swap.put_in_place(path, chosen.file, saved)
-    after = look(path, deep=True, known=None, reference=reference)
-    return HealReport(path, before, after, chosen.rung, tables, str(saved), tuple(says))
+@dataclass(frozen=True)
+class RepairResult:
+    """What the repair made, as the child tells it."""
+
+    strategy: str  # '' when nothing passed the gate
+    file: str
+    tables: dict[str, dict[str, int]]
+    doubtful: dict[str, list[int]]
+    contradicted: int
+    says: list[str]
+    tried: list[str]
+    side: str  # a file with what has no place in the tables
+    mended: int
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / (1 << 20):,.1f} MB"
+
+
+def why_refused(error: OSError) -> str:
+    """What the system refused, and the one thing to do about it."""
+    where = f" ({error.filename})" if error.filename else ""
+    advice = {
+        errno.ENOSPC: "the disk is full; free space and run it again",
+        errno.EDQUOT: "the quota is used up; free space and run it again",
+        errno.EROFS: "the file system is mounted read-only; mount it for writing, or heal a copy elsewhere",
+        errno.EACCES: "no permission; run it as the owner of the database or as root",
+        errno.EPERM: "no permission; run it as the owner of the database or as root",
+        errno.EIO: "the disk gives read errors; copy the file to a good disk and heal the copy",
+        errno.EMFILE: "too many open files; close some and run it again",
+        errno.EFBIG: "the file would grow beyond its limit; copy it elsewhere and heal the copy",
+    }
+    return advice.get(error.errno or 0, f"{error.strerror or error}") + where
+
+
+def _only_to_report(before: Verdict, result: RepairResult) -> bool:
+    """Orphans are rows too, and altered content without a second copy stays what it is: reported, not touched."""
+    if before.only(Fault.DRIFT):
+        return result.strategy in ("", AS_IT_IS)
+    if before.only(Fault.ORPHANS, Fault.DRIFT):
+        return True
+    return before.only(Fault.CONTENT, Fault.ORPHANS, Fault.DRIFT) and not result.mended
+
+
+def _extra(
+    reference: Reference | None, before: Verdict, schema: tuple[SchemaObject, ...]
+) -> tuple[SchemaObject, ...]:
+    """Indexes, triggers and full-text tables the file has lost, if its tables have all columns these need."""
+    if reference is None or not schema or any(reason.key == Fault.NEWER for reason in before.faults):
+        return ()
+    short = {table.lower() for table, _, _ in before.missing}
+    have = {entry.name.lower() for entry in schema if entry.type == "table"}
+    return tuple(
+        item
+        for item in drift(reference, before.kind, schema).objects
+        if (item.type in ("index", "trigger") and item.table.lower() in have - short)
+        or (item.type == "table" and is_virtual(item.sql))
+    )
 
 
 def _keep(side: str, saved: Path, path: str) -> list[str]:
     """What has no place in the tables goes to quarantine, beside the original."""
-    if not side or not os.path.exists(side) or not _worth(side):
+    if not side or not os.path.exists(side):
         return []
     kept = saved / "salvaged.db"
     shutil.copyfile(side, kept)
     backup.give(kept, swap.owner_of(path), 0o600)
-    return [f"texts and keys of rows that are lost, and what could not go back into its table, are kept in {kept}"]
-
-
-def _choose(case: Case, size: int) -> tuple[Candidate | None, tuple[str, ...], str]:
-    """The first candidate that passed the gate, why the ones before did not, and the side file of the scan."""
-    tried: list[str] = []
-    side = ""
-    for candidate in climb(case):
-        if not size and not candidate.rung.startswith("restored"):
-            continue        # SQLite calls an empty file well
-        side = candidate.salvage or side
-        if not candidate.refused:
-            return candidate, tuple(tried), side
-        tried.append(f"{candidate.rung}: refused at the gate: {candidate.refused[0]}")
-    return None, tuple(tried), side
-
-
-def _last_rung(path: str, before: Verdict, saved: Path, size: int, tried: tuple[str, ...]) -> HealReport:
-    """Nothing readable and no backup: an empty name lets Hermes start, the bytes stay in quarantine."""
-    if not size or not os.path.exists(path):
-        return HealReport(path, before, before, quarantine=str(saved), says=(
-            *tried, "there is nothing in the file and no backup of it: nothing was done"))
-    swap.set_aside(path)
-    after = Verdict(path, "unknown", "set aside; Hermes will start with an EMPTY database", sqlite=before.sqlite,
-                    kind=before.kind)
-    return HealReport(path, before, after, SET_ASIDE, {}, str(saved), (
-        *tried, f"NOTHING COULD BE READ and there is no backup: the file was set aside to {saved}. Hermes will start "
-        "empty. Keep the quarantine; db undo puts the file back"))
-
-
-def _only_to_report(before: Verdict, chosen: Candidate | None) -> bool:
-    """Orphans are rows too, and altered content without a second copy stays what it is: reported, not touched."""
-    if chosen is None:
-        return "foreign keys" in before.fault or before.grade == "drifted"
-    if before.grade == "drifted" and chosen.rung == AS_IT_IS:
-        return True
-    altered = before.fault.startswith("the content of ") and not any(
-        text.startswith(("integrity_check", "the full-text index", "lacks")) for text in before.detail)
-    return (altered and not chosen.mended) or "foreign keys" in before.fault
-
-
-def _extra(reference: Reference | None, before: Verdict, schema: tuple[Entry, ...]) -> tuple[Entry, ...]:
-    """Indexes, triggers and full-text tables the file has lost, if its tables have all columns that these need."""
-    if reference is None or not schema:
-        return ()
-    short = {table.lower() for table, _, _ in before.missing}
-    have = {entry.name.lower() for entry in schema if entry.type == "table"}
-    return tuple(Entry(thing.type, thing.name, thing.table, 0, thing.sql)
-                 for thing in drift(reference, before.kind, schema).things
-                 if (thing.type in ("index", "trigger") and thing.table.lower() in have - short)
-                 or (thing.type == "table" and "VIRTUAL" in thing.sql[:20].upper()))
-
-
-def _rows(candidate: Candidate | None) -> dict[str, Rows]:
-    if candidate is None:
-        return {}
-    return {name: Rows(tally.there, tally.saved, tally.lost, tally.reconstructed)
-            for name, tally in candidate.tallies.items()}
-
-
-def _worth(salvage: str) -> bool:
-    db = sqlite3.connect(salvage)
-    try:
-        return db.execute("SELECT 1 FROM salvaged LIMIT 1").fetchone() is not None
-    finally:
-        db.close()
-
-
-def undo(path: str | os.PathLike, *, now: datetime | None = None) -> UndoReport:
-    """Put back what the last heal replaced; what is there now goes to quarantine first."""
-    with as_owner(path):
-        return _undo(os.path.realpath(path), now or datetime.now(UTC))
-
-
-def _undo(path: str, now: datetime) -> UndoReport:
-    with swap.alone(path):
-        swap.finish(path)
-        folders = sorted(swap.quarantine_of(path).glob("*/manifest.json"), reverse=True)
-        manifests = [(one.parent, manifest) for one in folders if (manifest := swap.read_manifest(one.parent))]
-        healed = [(folder, manifest) for folder, manifest in manifests
-                  if not manifest.undone and (manifest.healed or not os.path.exists(path))]
-        if not healed:
-            return UndoReport(path, False, (f"no heal of {path} to undo",))
-        folder, manifest = healed[0]
-        name = os.path.basename(path)
-        if swap.hashes_of(str(folder / name)) != manifest.hashes:
-            raise WatchdogError(f"{folder}: the quarantined files are not what the manifest says; nothing was done")
-        swap.refuse_if_open(path)
-        kept = ""
-        if os.path.exists(path):
-            kept = str(swap.save(path, now, "replaced by undo"))
-        for part in swap.PARTS:         # copies first: the swap itself is renames alone
-            if part in manifest.hashes:
-                shutil.copy2(folder / (name + part), _beside(path, part))
-                backup.give(_beside(path, part), os.stat(folder / (name + part)))
-                backup.fsync(_beside(path, part))
-        swap.step("undo copied")
-        for part in swap.PARTS[1:]:
-            with suppress(FileNotFoundError):
-                os.unlink(path + part)
-        for part in swap.PARTS:
-            if part in manifest.hashes:
-                os.replace(_beside(path, part), path + part)
-                swap.step(f"undo {part or 'main'}")
-        backup.fsync(os.path.dirname(path))
-        swap.write_manifest(folder, replace(manifest, undone=now.isoformat()))
-        return UndoReport(path, True, (f"put back as it was on {manifest.at}: {manifest.why or 'damaged'}",
-                                       *([f"what was there is kept in {kept}"] if kept else [])), kept)
-
-
-def _beside(path: str, part: str) -> str:
-    return os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.undo{part}")
+    return [
+        f"texts and keys of rows that are lost, and what could not go back into its table, are kept in {kept}"
+    ]

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from watchdog.sqlite.raw import Text, Value
-from watchdog.sqlite.reference import Column, columns_of
+from watchdog.sqlite.format import Text, Value
+from watchdog.sqlite.schema import Column, columns_of
 
 _WITHOUT_ROWID = re.compile(r"\bWITHOUT\s+ROWID\b[^)]*$", re.I)
 
@@ -18,9 +18,19 @@ class Layout:
 
     table: str
     sql: str
-    stored: tuple[Column, ...]      # in the order of the record; virtual columns are not in it
-    alias: int = -1                 # position of the INTEGER PRIMARY KEY, stored as NULL; -1 when there is none
+    stored: tuple[Column, ...]  # in the order of the record; virtual columns are not in it
+    alias: int = -1  # position of the INTEGER PRIMARY KEY, stored as NULL; -1 when there is none
     rowid: bool = True
+
+    @property
+    def least(self) -> int:
+        """How many values a row has at least: columns that ALTER TABLE could add may be absent from old rows."""
+        needed = [
+            position + 1
+            for position, column in enumerate(self.stored)
+            if column.pk or (column.notnull and column.default is None)
+        ]
+        return max(needed, default=1)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -30,7 +40,7 @@ class Layout:
 def layout_of(table: str, sql: str, columns: Sequence[Column] | None = None) -> Layout | None:
     """The layout that a CREATE TABLE gives; None when SQLite cannot read the SQL."""
     if table.startswith("sqlite_"):
-        sql = sql.replace("sqlite_", "internal_", 1)        # SQLite's own tables cannot be made by name
+        sql = sql.replace("sqlite_", "internal_", 1)  # SQLite's own tables cannot be made by name
     columns = tuple(columns or columns_of(sql))
     if not columns:
         return None
@@ -56,7 +66,9 @@ def affinity(declared: str) -> str:
 
 
 def fit(layout: Layout, values: Sequence[Value]) -> int:
-    """How well a record fits a layout: -1 when it cannot be one of its rows, else the number of values that tell."""
+    """How well a record fits a layout: -1 when it cannot be one of its rows, else the number of values that
+    tell.
+    """
     if len(values) > len(layout.stored):
         return -1
     score = 0
@@ -73,16 +85,16 @@ def fit(layout: Layout, values: Sequence[Value]) -> int:
             score += 2
         elif value is None:
             if column.notnull or column.pk:
-                return -1           # SQLite allows NULL in a text key, Hermes does not
+                return -1  # SQLite allows NULL in a text key, Hermes does not
         elif kind == "text":
             if not isinstance(value, str | Text):
-                return -1           # text columns turn numbers into text as they are stored, and get no blobs
+                return -1  # text columns turn numbers into text as they are stored, and get no blobs
             score += isinstance(value, str)
         elif kind in ("integer", "real", "numeric"):
             if isinstance(value, str | bytes | Text):
                 if isinstance(value, str) and _numeric(value):
-                    return -1       # would have been stored as a number
-                score -= 1          # legal, and nothing Hermes does
+                    return -1  # would have been stored as a number
+                score -= 1  # legal, and nothing Hermes does
             else:
                 score += 1
         elif isinstance(value, bytes):
@@ -95,7 +107,9 @@ def _numeric(value: str) -> bool:
 
 
 def best(layouts: Iterable[Layout], rows: Sequence[Sequence[Value]]) -> list[Layout]:
-    """The layouts that every one of these rows fits, the best first; equals are adjacent and share the top score."""
+    """The layouts that every one of these rows fits, the best first; equals are adjacent and share the top
+    score.
+    """
     scored = []
     for layout in layouts:
         scores = [fit(layout, row) for row in rows]

@@ -5,22 +5,33 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from watchdog.errors import WatchdogError
-from watchdog.hands import as_owner
+from watchdog.sqlite import sandbox
 from watchdog.sqlite.backup import snapshot
-from watchdog.sqlite.kinds import is_virtual
-from watchdog.sqlite.look import look
-from watchdog.sqlite.making import make
-from watchdog.sqlite.raw import MAGIC
-from watchdog.sqlite.reading import uri
-from watchdog.sqlite.reference import Column, Reference, Thing, columns_of, quoted
+from watchdog.sqlite.format import MAGIC
+from watchdog.sqlite.inspect import look, observe
+from watchdog.sqlite.readonly import uri
+from watchdog.sqlite.schema import (
+    Column,
+    Reference,
+    SchemaObject,
+    columns_of,
+    is_virtual,
+    make,
+    quoted,
+    release_version,
+)
+from watchdog.system.privileges import as_owner
 
-_CONSTANT = re.compile(r"([-+]?\d+(\.\d*)?([eE][-+]?\d+)?|'([^']|'')*'|x'[0-9a-fA-F]*'|NULL|TRUE|FALSE)", re.I)
+_CONSTANT = re.compile(
+    r"([-+]?\d+(\.\d*)?([eE][-+]?\d+)?|'([^']|'')*'|x'[0-9a-fA-F]*'|NULL|TRUE|FALSE)", re.I
+)
 
 
 @dataclass(frozen=True)
@@ -29,9 +40,9 @@ class MigrateReport:
 
     path: str
     reference: str
-    added: tuple[str, ...] = ()         # 'tasks.session_id TEXT'
+    added: tuple[str, ...] = ()  # 'tasks.session_id TEXT'
     there: tuple[str, ...] = ()
-    cannot: tuple[str, ...] = ()        # with the reason
+    cannot: tuple[str, ...] = ()  # with the reason
     indexes: tuple[str, ...] = ()
     backup: str = ""
     says: tuple[str, ...] = ()
@@ -41,9 +52,20 @@ class MigrateReport:
         return not self.cannot
 
 
-def migrate(path: str | os.PathLike, *, reference: Reference, dry_run: bool = False, backups: Path | None = None,
-            timeout: float = 15) -> MigrateReport:
-    """Bring the tables of a database, live or not, up to the reference. Other people's tables are left alone."""
+def migrate(
+    path: str | os.PathLike,
+    *,
+    reference: Reference,
+    dry_run: bool = False,
+    backups: Path | None = None,
+    only: Collection[str] = (),
+    timeout: float = 15,
+) -> MigrateReport:
+    """Bring the tables of a database, live or not, up to the reference.
+
+    Other people's tables are left alone. With `only` ("table.column TYPE"), exactly those columns are added, and
+    one that the reference does not have in this form is told among what cannot be.
+    """
     path = os.path.realpath(path)
     verdict = look(path, reference=reference)
     if verdict.grade in ("broken", "unknown") or (verdict.grade == "damaged" and not verdict.missing):
@@ -51,36 +73,75 @@ def migrate(path: str | os.PathLike, *, reference: Reference, dry_run: bool = Fa
     with open(path, "rb") as file:
         if file.read(16) != MAGIC:
             raise WatchdogError(f"{path}: not a database; nothing was changed")
+    newest = release_version(reference)
+    if newest and observe(path).version > newest:
+        raise WatchdogError(
+            f"{path}: its schema is newer than that of {reference.name}; nothing was changed, and nothing should be"
+        )
     if not verdict.missing:
         return MigrateReport(path, reference.name, says=("no column is missing",))
-    things = reference.things[verdict.kind]
+    objects = reference.objects[verdict.kind]
     if dry_run:
-        plan = list(_plan(things, {(table, column) for table, column, _ in verdict.missing}))
+        plan = list(_plan(objects, {(table, column) for table, column, _ in verdict.missing}, only))
         return MigrateReport(
-            path, reference.name,
+            path,
+            reference.name,
             tuple(f"{table}.{column.name} {column.type}" for table, column, why in plan if not why),
             cannot=tuple(f"{table}.{column.name}: {why}" for table, column, why in plan if why),
-            says=("dry run: nothing was changed",))
+            says=("dry run: nothing was changed",),
+        )
     taken = snapshot(path, backups)
     if not taken.ok:
         raise WatchdogError(f"{taken.says}; nothing was changed")
     with as_owner(path):
-        db = sqlite3.connect(uri(path, "mode=rw"), uri=True, timeout=timeout, isolation_level=None)
+        asked = (path, objects, tuple(only), timeout)
+        limits = sandbox.limits_for(os.path.getsize(path))
         try:
-            return _migrate(db, path, reference, things, taken.file)
-        except sqlite3.Error as error:
-            raise WatchdogError(f"{path}: {error}; nothing was changed, try again when the gateway is quiet") from error
-        finally:
-            db.close()
+            answer = sandbox.run("watchdog.sqlite.migrate:work", asked, limits)
+        except sandbox.TookTooLong as error:
+            sandbox.run("watchdog.sqlite.migrate:take_back", path, limits)
+            raise WatchdogError(f"{path}: {error}; nothing was changed") from None
+        except ChildProcessError:
+            sandbox.run("watchdog.sqlite.migrate:take_back", path, limits)
+            raise WatchdogError(f"{path}: the process that added columns died; nothing was changed") from None
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in answer.items()
+    }
+    return replace(MigrateReport(**values), reference=reference.name, backup=taken.file)
 
 
-def _migrate(db: sqlite3.Connection, path: str, reference: Reference, things: tuple[Thing, ...],
-             taken: str) -> MigrateReport:
+def work(asked: tuple[str, tuple[SchemaObject, ...], tuple[str, ...], float], tick: object) -> dict[str, Any]:
+    """Add the columns, in the child: ALTER TABLE runs the checks that stand in the file's own schema."""
+    path, objects, only, timeout = asked
+    db = sqlite3.connect(uri(path, "mode=rw"), uri=True, timeout=timeout, isolation_level=None)
+    try:
+        return asdict(replace(_migrate(db, objects, only), path=path))
+    except sqlite3.Error as error:
+        raise WatchdogError(
+            f"{path}: {error}; nothing was changed, try again when the gateway is quiet"
+        ) from error
+    finally:
+        db.close()
+
+
+def take_back(path: str, tick: object) -> dict[str, Any]:
+    """Let SQLite take back the transaction of a child that was ended."""
+    db = sqlite3.connect(uri(path, "mode=rw"), uri=True, timeout=5)
+    try:
+        db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    finally:
+        db.close()
+    return {}
+
+
+def _migrate(
+    db: sqlite3.Connection, objects: tuple[SchemaObject, ...], only: Collection[str]
+) -> MigrateReport:
     added, there, cannot, indexes = [], [], [], []
     db.execute("BEGIN IMMEDIATE")
     try:
-        lacking = set(_lacking(db, things))     # read again inside the lock: Hermes may have been quicker
-        for table, column, why in _plan(things, lacking):
+        lacking = set(_lacking(db, objects))  # read again inside the lock: Hermes may have been quicker
+        for table, column, why in _plan(objects, lacking, only):
             name = f"{table}.{column.name}"
             if why:
                 cannot.append(f"{name}: {why}")
@@ -94,38 +155,50 @@ def _migrate(db: sqlite3.Connection, path: str, reference: Reference, things: tu
                 there.append(name)
         names = {row[0] for row in db.execute("SELECT name FROM sqlite_schema")}
         touched = {entry.split(".")[0] for entry in added}
-        for thing in things:
-            wanted = thing.type == "index" and thing.name not in names and thing.table in touched
-            if wanted and _fits(db, thing, things):
-                with suppress(sqlite3.IntegrityError):      # a unique index over rows that are not
-                    make(db, thing.sql)
-                    indexes.append(thing.name)
+        for item in objects:
+            wanted = item.type == "index" and item.name not in names and item.table in touched
+            if wanted and _fits(db, item, objects):
+                with suppress(sqlite3.IntegrityError):  # a unique index over rows that are not
+                    make(db, item.sql)
+                    indexes.append(item.name)
         db.execute("COMMIT")
     except BaseException:
         db.execute("ROLLBACK")
         raise
-    return MigrateReport(path, reference.name, tuple(added), tuple(there), tuple(cannot), tuple(indexes), taken)
+    known = {listed(item.name, column) for item in _tables(objects) for column in columns_of(item.sql)}
+    cannot += [f"{name}: this Hermes has no such column" for name in only if name not in known]
+    return MigrateReport("", "", tuple(added), tuple(there), tuple(cannot), tuple(indexes))
 
 
-def _lacking(db: sqlite3.Connection, things: tuple[Thing, ...]) -> Iterator[tuple[str, str]]:
-    for thing in things:
-        if thing.type == "table" and not is_virtual(thing.sql):
-            have = {row[1].lower() for row in db.execute(f"PRAGMA table_xinfo({quoted(thing.name)})")}
-            if have:
-                yield from ((thing.name, column.name) for column in columns_of(thing.sql)
-                            if column.name.lower() not in have)
+def listed(table: str, column: Column) -> str:
+    """'tasks.session_id TEXT', as a missing column is named everywhere."""
+    return f"{table}.{column.name} {column.type}".strip()
 
 
-def _plan(things: tuple[Thing, ...], lacking: set[tuple[str, str]]) -> Iterator[tuple[str, Column, str]]:
+def _tables(objects: tuple[SchemaObject, ...]) -> Iterator[SchemaObject]:
+    return (item for item in objects if item.type == "table" and not is_virtual(item.sql))
+
+
+def _lacking(db: sqlite3.Connection, objects: tuple[SchemaObject, ...]) -> Iterator[tuple[str, str]]:
+    for item in _tables(objects):
+        have = {row[1].lower() for row in db.execute(f"PRAGMA table_xinfo({quoted(item.name)})")}
+        if have:
+            yield from (
+                (item.name, column.name) for column in columns_of(item.sql) if column.name.lower() not in have
+            )
+
+
+def _plan(
+    objects: tuple[SchemaObject, ...], lacking: set[tuple[str, str]], only: Collection[str] = ()
+) -> Iterator[tuple[str, Column, str]]:
     """(table, column, why it cannot be added) in the order of the reference."""
-    for thing in things:
-        if thing.type == "table" and not is_virtual(thing.sql):
-            for column in columns_of(thing.sql):
-                if (thing.name, column.name) in lacking:
-                    yield thing.name, column, why_not_addable(thing, column)
+    for item in _tables(objects):
+        for column in columns_of(item.sql):
+            if (item.name, column.name) in lacking and (not only or listed(item.name, column) in only):
+                yield item.name, column, why_not_addable(item, column)
 
 
-def why_not_addable(thing: Thing, column: Column) -> str:
+def why_not_addable(item: SchemaObject, column: Column) -> str:
     """Why ALTER TABLE cannot add this column; '' when it can."""
     if column.pk:
         return "part of the primary key; needs a rebuild of the table with the gateway stopped"
@@ -137,7 +210,7 @@ def why_not_addable(thing: Thing, column: Column) -> str:
         return f"its default ({column.default}) is not a constant"
     if column.notnull and (column.default is None or column.default.upper() == "NULL"):
         return "NOT NULL without a default"
-    if column.name.lower() in _unique_columns(thing.sql):
+    if column.name.lower() in _unique_columns(item.sql):
         return "UNIQUE; needs a rebuild of the table"
     return ""
 
@@ -158,23 +231,29 @@ def _unique_columns(sql: str) -> set[str]:
 
 def ddl(column: Column) -> str:
     """The column as ALTER TABLE wants it, from the reference's own words."""
-    parts = [quoted(column.name), column.type, "NOT NULL" if column.notnull else "",
-             f"DEFAULT {column.default}" if column.default is not None else ""]
+    parts = [
+        quoted(column.name),
+        column.type,
+        "NOT NULL" if column.notnull else "",
+        f"DEFAULT {column.default}" if column.default is not None else "",
+    ]
     return " ".join(part for part in parts if part)
 
 
-def _fits(db: sqlite3.Connection, index: Thing, things: tuple[Thing, ...]) -> bool:
+def _fits(db: sqlite3.Connection, index: SchemaObject, objects: tuple[SchemaObject, ...]) -> bool:
     """Whether the table has the columns of an index: SQLite itself takes an unknown quoted name for text."""
     have = {row[1].lower() for row in db.execute(f"PRAGMA table_xinfo({quoted(index.table)})")}
     memory = sqlite3.connect(":memory:")
     try:
-        make(memory, next(thing.sql for thing in things if thing.type == "table" and thing.name == index.table))
+        make(memory, next(item.sql for item in objects if item.type == "table" and item.name == index.table))
         make(memory, index.sql)
-        used = {str(row[2]).lower() for row in memory.execute(f"PRAGMA index_info({quoted(index.name)})") if row[2]}
+        used = {
+            str(row[2]).lower()
+            for row in memory.execute(f"PRAGMA index_info({quoted(index.name)})")
+            if row[2]
+        }
     except (sqlite3.Error, StopIteration):
         return False
     finally:
         memory.close()
     return used <= have
-
-

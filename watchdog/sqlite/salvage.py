@@ -1,331 +1,389 @@
-"""The page scan as a repair: rows from the damaged image into a fresh file, and an honest count of what is missing."""
+"""The page scan as a repair: rows from the damaged image into a fresh file, and an honest count of the rest."""
 
 from __future__ import annotations
 
-import sqlite3
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 from watchdog.sqlite import checks
-from watchdog.sqlite.fresh import Fresh, Tally
-from watchdog.sqlite.kinds import is_virtual
-from watchdog.sqlite.layout import Layout, best, layout_of
-from watchdog.sqlite.making import make
-from watchdog.sqlite.merge import mend, merge
-from watchdog.sqlite.opening import Opened
-from watchdog.sqlite.pages import Tree
-from watchdog.sqlite.raw import Entry, Value
-from watchdog.sqlite.reference import quoted, shadows
-from watchdog.sqlite.texts import compare
+from watchdog.sqlite.adoption import TablePart
+from watchdog.sqlite.format import Bad, Value, read_page, read_record
+from watchdog.sqlite.from_backup import compare, mend, merge
+from watchdog.sqlite.layout import Layout, best
+from watchdog.sqlite.losses import KnownRows, Losses
+from watchdog.sqlite.page_scan import FREE, UNKNOWN, ScannedRow, Tree, carve, hidden_bytes
+from watchdog.sqlite.rebuilt import Fresh, Tally
+from watchdog.sqlite.schema import quoted
+from watchdog.sqlite.survey import Survey, is_partial, last_integer, payloads, stray_leaves
 
-NOTHING: Mapping[str, int] = {}
-UNBELIEVABLE = 1_000_000    # rows missing by the gaps in the numbers: such a table is numbered with gaps
-SAMPLE = 200        # rows of an orphan tree that must all fit before it is given to a table
+MOST_CARVED = 4000  # pages that are searched for rows byte by byte
+LOOSE = "its page belongs to no tree and is not listed as free"
 
 
 @dataclass(frozen=True)
 class Salvaged:
     tallies: Mapping[str, Tally]
     says: tuple[str, ...]
-    mended: int             # rows whose content was put right
+    mended: int  # rows whose content was put right
 
 
-class _Work:
-    """One page scan from walk to file."""
+class _Salvage(Losses):
+    """One page scan, from claimed pages to a filled file."""
 
-    def __init__(self, opened: Opened, entries: Sequence[Entry], guessed: Mapping[str, tuple[Layout, ...]]):
-        self.opened, self.pages = opened, opened.pages
-        self.entries = list(entries)
-        self.guessed = guessed
-        self.says: list[str] = list(opened.says)
-        tables = [(entry.name, entry.sql) for entry in entries if entry.type == "table"]
-        self.inner = shadows(tables)
-        self.layouts = {name: layout for name, sql in tables
-                        if not is_virtual(sql) and (layout := layout_of(name, sql)) is not None}
-        self._expect_full_text()
-        self.trees: dict[str, Tree] = {}
-        self.indexes: dict[str, tuple[Tree, str]] = {}
-        self.parts: dict[str, list[tuple[Tree, Layout]]] = {name: [] for name in self.layouts}
+    # --- rows
 
-    def _expect_full_text(self) -> None:
-        """The inner tables of a full-text index whose schema rows are lost: their leaves must not pass for others'."""
-        for name in sorted(self.inner - self.layouts.keys()):
-            part = name.rsplit("_", 1)[1]
-            columns = {"data": "block BLOB NOT NULL", "content": "c0 TEXT", "docsize": "sz BLOB NOT NULL"}.get(part)
-            if columns:
-                sql = f"CREATE TABLE {quoted(name)}(id INTEGER PRIMARY KEY, {columns})"
-                layout = layout_of(name, sql)
-                if layout is not None:
-                    self.layouts[name] = layout
-                    self.entries.append(Entry("table", name, name, 0, sql))
+    def fill(self) -> None:
+        """Put every whole row of the trees, and of the strays that belong to them, into the new file."""
+        survey, fresh = self.survey, self.fresh
+        fresh.make_tables(survey.entries)
+        self._read_sequence()
+        for name in survey.tables():
+            if name not in fresh.tallies:
+                continue
+            whole: set[int] | None = None
+            for part in self.parts[name]:
+                if part.stray and whole is None and part.layout.rowid:
+                    whole = self._listed(name)
+                self._fill(name, part, whole if part.stray else None)
+        for part in self.aside:
+            for row in self.pages.rows(part.tree):
+                fresh.aside(None, row.rowid, row.values or (), part.doubt)
+        if not survey.opened.schema_whole:
+            self._keep_homeless()
 
-    def claim(self) -> None:
-        for entry in self.entries:
-            layout = self.layouts.get(entry.name) if entry.type == "table" else None
-            if layout is not None:
-                tree = Tree(entry.name, entry.root, layout.rowid, layout)
-                self.trees[entry.name] = tree
-                self.parts[entry.name].append((tree, layout))
-                if entry.root:
-                    self.pages.walk(tree)
+    def _keep_homeless(self) -> None:
+        """Keep the rows that fit no table which is still known, for a person to look at."""
+        for number in stray_leaves(self.pages)[0]:
+            leaf = Tree("", number, True, leaves=array("I", [number]))
+            self.pages.claim_overflow(leaf)
+            for row in self.pages.rows(leaf):
+                if row.values is not None:
+                    self.fresh.aside(None, row.rowid, row.values, f"page {number}: its table is not known")
+
+    def _fill(self, name: str, part: TablePart, listed: set[int] | None) -> None:
+        fresh, layout = self.fresh, part.layout
+        ready: list[ScannedRow] = []
+        for row in self.pages.rows(part.tree):
+            if listed is not None and row.rowid not in listed:
+                continue  # a whole index does not know it: deleted long ago
+            doubt = row.doubt or part.doubt
+            if row.values is None or len(row.values) > len(layout.stored):
+                if row.rowid and layout.rowid:
+                    fresh.lose(name, row.rowid)
                 else:
-                    tree.missing.append((None, None))
-        for entry in self.entries:
-            if entry.type == "index" and entry.root:
-                tree = Tree(entry.name, entry.root, False)
-                self.indexes[entry.name] = (tree, entry.table)
-                self.pages.walk(tree)
-        header = self.opened.header
-        if header:
-            self.pages.claim_free(header.free_head, header.free_count)
-        else:
-            self.pages.free_complete = False
-        for tree in (*self.trees.values(), *(tree for tree, _ in self.indexes.values())):
-            self.pages.claim_overflow(tree)
-        self.pages.find_free()
+                    fresh.tallies[name].unplaced += 1
+            elif doubt or not layout.rowid:
+                if not fresh.put(layout, row.rowid, row.values, doubt):
+                    self._refused(layout, row.rowid, row.values, part.stray)
+            else:
+                ready.append(row)
+                if len(ready) >= 500:
+                    self._put_many(part, ready)
+                    ready = []
+        self._put_many(part, ready)
 
-    def adopt(self) -> None:
-        """Give leaves without a tree to the tables that miss some."""
-        torn = [name for name, tree in self.trees.items() if tree.missing and self.layouts[name].rowid]
-        if not torn:
+    def _put_many(self, part: TablePart, rows: list[ScannedRow]) -> None:
+        if self.fresh.put_many(part.layout, rows):
             return
-        orphans = self.pages.orphans()
-        for tree in orphans:
-            self.pages.claim_overflow(tree)
-        for tree in orphans:
-            rows = [row for row in islice(self.pages.rows(_sample(tree)), SAMPLE) if row.values is not None]
-            if not rows:
-                continue
-            layouts = [layout for name in torn if self._in_gap(name, [row.rowid for row in rows])
-                       for layout in (self.layouts[name], *self.guessed.get(name, ()))]
-            values = [row.values for row in rows if row.values is not None]
-            fitting = best(layouts, values)
-            names = {layout.table for layout in fitting}
-            if len(names) == 1:
-                width = max(len(row) for row in values)
-                certain = len({layout.names[:width] for layout in fitting}) == 1
-                tree.layout = fitting[0]
-                self.parts[fitting[0].table].append((tree, fitting[0]))
-                if not certain:
-                    self.says.append(f"the order of the columns of {fitting[0].table} is a guess")
-                    tree.name = "guess"
-            elif names and names <= self.inner:
-                self.parts[fitting[0].table].append((tree, fitting[0]))     # full text: to be made anew in any case
-            elif names:
-                self.says.append(f"{len(tree.leaves)} leaf pages could be of {' or '.join(sorted(names))}; set aside")
-                tree.name = "aside"
-                self.parts.setdefault("", []).append((tree, fitting[0]))
+        for row in rows:
+            if not self.fresh.put(part.layout, row.rowid, row.values or ()):
+                self._refused(part.layout, row.rowid, row.values or [], part.stray)
 
-    def _in_gap(self, name: str, rowids: Sequence[int]) -> bool:
-        return any(all((low is None or rowid > low) and (high is None or rowid <= high) for rowid in rowids)
-                   for low, high in self.trees[name].missing)
-
-    def fill(self, fresh: Fresh) -> dict[str, int]:
-        fresh.make_tables(self.entries)
-        for name, parts in self.parts.items():
-            if name in self.inner or name.startswith("sqlite_"):
-                continue
-            for number, (tree, layout) in enumerate(parts):
-                for row in self.pages.rows(tree):
-                    if tree.name == "aside":
-                        fresh.aside(None, row.rowid, row.values or (), "could belong to more than one table")
-                        continue
-                    doubt = row.doubt or ("the order of its columns is a guess" if tree.name == "guess" else "")
-                    if row.values is None or len(row.values) > len(layout.stored):
-                        if row.rowid and layout.rowid:
-                            fresh.lose(name, row.rowid)
-                        else:
-                            fresh.tallies[name].unplaced += 1
-                    elif not fresh.put(layout, row.rowid, row.values, doubt):
-                        self._refused(fresh, layout, row.rowid, row.values, orphan=number > 0)
-        return self._sequence(fresh)
-
-    def _refused(self, fresh: Fresh, layout: Layout, rowid: int, values: list, orphan: bool) -> None:
+    def _refused(self, layout: Layout, rowid: int, values: Sequence[Value], stray: bool) -> None:
         """A row that its table refuses: a copy of one that is there, an older one, or a lost one."""
-        if layout.rowid and fresh.same(layout, rowid, values):
+        if layout.rowid and self.fresh.same(layout, rowid, values):
             return
-        fresh.aside(layout, rowid, values, "another row has its key")
-        if not orphan:      # a leaf without a tree may be an old copy; a row of the tree was there
-            fresh.tallies[layout.table].lost += 1
+        self.fresh.aside(layout, rowid, values, "another row has its key")
+        if stray:
+            return  # a leaf without a tree may be an old copy; a row of the tree was there
+        if layout.rowid and not self.fresh.has(layout.table, rowid):
+            self.fresh.lose(layout.table, rowid)
+        else:
+            self.fresh.tallies[layout.table].refused += 1
 
-    def _sequence(self, fresh: Fresh) -> dict[str, int]:
-        numbers: dict[str, int] = {}
-        for tree, _ in self.parts.get("sqlite_sequence", ()):
-            for row in self.pages.rows(tree):
-                if row.values and len(row.values) == 2 and isinstance(row.values[1], int):
-                    numbers[str(row.values[0])] = row.values[1]
-        for name, layout in self.layouts.items():
-            if "AUTOINCREMENT" in layout.sql.upper() and name in fresh.tallies:
-                most = fresh.db.execute(f"SELECT max(_rowid_) FROM {quoted(name)}").fetchone()[0]
-                if most:
-                    numbers[name] = max(numbers.get(name, 0), most)
-        return numbers
+    def _read_sequence(self) -> None:
+        tree = self.survey.trees.get("sqlite_sequence")
+        for row in self.pages.rows(tree) if tree is not None else ():
+            if row.values and len(row.values) == 2 and isinstance(row.values[1], int):
+                self.sequence[str(row.values[0])] = row.values[1]
 
-    def torn_tables(self, fresh: Fresh) -> list[str]:
-        """Tables of which something is known to be missing."""
-        known = {name for (name,) in fresh.db.execute("SELECT DISTINCT tbl FROM evidence")}
-        return [name for name in fresh.tallies
-                if name in known or fresh.tallies[name].unplaced or self.trees[name].missing]
+    # --- what else names rows
 
-    def witness(self, fresh: Fresh, name: str) -> bool:
-        """Count what is lost from the indexes, which name every row. True when one index is whole."""
-        whole = False
-        if not self.layouts[name].rowid:
-            return False
-        keys = tuple(column.name for column in sorted(self.layouts[name].stored, key=lambda one: one.pk) if column.pk)
-        indexes = list(self._whole_indexes(name))
-        told = {column for _, columns in indexes for column in columns}
-        together: dict[int, dict[str, Value]] = {}
-        for tree, columns in indexes:
-            bad = bool(tree.missing)
-            for row in self.pages.rows(tree):
-                if row.values is None or not isinstance(row.values[-1], int):
-                    bad = True
-                elif not fresh.has(name, row.values[-1]):
-                    fresh.lose(name, row.values[-1])
-                    if columns == keys:
-                        fresh.lost_keys.setdefault(name, set()).add(tuple(row.values[:-1]))
-                    if told.issuperset(_needed(self.layouts[name])) and not row.doubt:
-                        together.setdefault(row.values[-1], {}).update(zip(columns, row.values, strict=False))
+    def _listed(self, name: str) -> set[int] | None:
+        """The rowids of a table by an index that names every row; None when there is no such index."""
+        for index in self.survey.indexes_of(name):
+            ids = self._ids(index.name)
+            if ids is not None and not is_partial(index.sql) and self._names_all(name, ids):
+                return ids
+        return None
+
+    def _names_all(self, name: str, ids: set[int]) -> bool:
+        """Whether these are at least the rows that are here: an index that lacks some of them is itself old."""
+        here = self.fresh.db.execute(f"SELECT count(*) FROM {quoted(name)}").fetchone()[0]
+        return len(ids) - len(self.fresh.absent(name, ids)) == here
+
+    def _ids(self, index: str) -> set[int] | None:
+        """The rowids that an index names; None unless it is whole."""
+        tree = self.survey.indexes[index]
+        if not self.survey.whole(index):
+            return None
+        found = set()
+        for record in payloads(self.pages, tree):
+            number = last_integer(record) if record is not None else None
+            if number is None:
+                return None
+            found.add(number)
+        return found
+
+    def suspects(self) -> list[str]:
+        """Tables of which something may be missing."""
+        survey, fresh = self.survey, self.fresh
+        found = []
+        self.loose = self._loose_leaves()
+        for name in survey.tables():
+            if name not in fresh.tallies:
+                continue
+            tally, tree = fresh.tallies[name], survey.trees[name]
+            rows = tally.saved + tally.reconstructed
+            counts = [
+                survey.cells(survey.indexes[index.name])
+                for index in survey.indexes_of(name)
+                if not is_partial(index.sql)
+            ]
+            if (
+                tree.missing
+                or name in self.loose
+                or tally.unplaced
+                or tally.refused
+                or fresh.losses(name)
+                or any(count > rows for count in counts)
+                or any(survey.cells(tree) > rows for tree in self._full_text_trees(name))
+            ):
+                found.append(name)
+        return found
+
+    def _full_text_trees(self, name: str) -> Iterator[Tree]:
+        wanted = {(entry.type, entry.name): entry.sql for entry in self.survey.entries}
+        for fill in checks.fills(wanted):
+            if fill.table == name and (tree := self.survey.trees.get(fill.fts + "_docsize")) is not None:
+                yield tree
+
+    def reclaim(self, name: str) -> None:
+        """Find rows that an index or the full text names and that are not there yet."""
+        layout = self.survey.layouts[name]
+        if not layout.rowid:
+            return
+        votes = self._witnesses(name)
+        gone = self.fresh.absent(name, votes)
+        incomplete = name not in self.complete
+        torn = bool(self.survey.trees[name].missing) and incomplete
+        hiding = incomplete and bool(self._hiding(name))
+        loose = incomplete and name in self.loose
+        if not gone and not torn and not hiding and not loose:
+            return
+
+        def wanted(rowid: int) -> bool:
+            return rowid in gone or hiding or (torn and self.in_gap(name, [rowid]))
+
+        self._from_strays(layout, wanted, gone)
+        if loose:
+            self._from_loose(layout)
+        numbers = [*self.pages.destroyed()[:MOST_CARVED], *self._hiding(name)]
+        for number in numbers:
+            for rowid, values in carve(
+                self.pages.image.page(number), self.pages.image, layout, self.pages.encoding
+            ):
+                if wanted(rowid):
+                    self._bring_back(layout, rowid, values, "it was found on a page whose header is gone")
+        sure = hiding or self.fresh.tallies[name].unplaced
+        open_gaps = bool(self.survey.trees[name].missing) and not self.accounted(name)
+        known = set(self.fresh.losses(name))
+        for rowid in self.fresh.absent(name, gone):
+            self.fresh.lose(name, rowid)
+            missed = sure or (open_gaps and self.in_gap(name, [rowid])) or rowid in known
+            if not missed and votes[rowid] < 2:
+                self.disputed[name] = self.disputed.get(name, 0) + 1
+
+    def _bring_back(self, layout: Layout, rowid: int, values: Sequence[Value], doubt: str) -> None:
+        """Put a row that the tree does not reach, unless one of its number is there."""
+        if not self.fresh.has(layout.table, rowid) and self.fresh.put(layout, rowid, values, doubt):
+            self.found[layout.table] = self.found.get(layout.table, 0) + 1
+
+    def _loose_leaves(self) -> dict[str, list[int]]:
+        """Leaves that are in no tree and not free, per table that alone their rows fit: a page above them is old."""
+        found: dict[str, list[int]] = {}
+        if not self.pages.free_complete or self.survey.opened.header is None:
+            return found
+        layouts = [layout for layout in self.survey.layouts.values() if layout.rowid]
+        for number in stray_leaves(self.pages)[0]:
+            leaf = Tree("", number, True, leaves=array("I", [number]))
+            rows = [row.values for row in self.pages.rows(leaf) if row.values is not None]
+            names = {layout.table for layout in best(layouts, rows)} if rows else set()
+            if len(names) == 1 and names <= self.fresh.tallies.keys():
+                found.setdefault(names.pop(), []).append(number)
+        return found
+
+    def _from_loose(self, layout: Layout) -> None:
+        for number in self.loose[layout.table]:
+            leaf = Tree(layout.table, number, True, leaves=array("I", [number]))
+            self.pages.claim_overflow(leaf)
+            for row in self.pages.rows(leaf):
+                if row.values is not None:
+                    self._bring_back(layout, row.rowid, row.values, row.doubt or LOOSE)
+
+    def _hiding(self, name: str) -> list[int]:
+        """Leaves of a table with bytes that are neither a row nor free."""
+        image = self.pages.image
+        return [
+            number
+            for number in self.survey.trees[name].leaves
+            if hidden_bytes(read_page(image.page(number), number, image.usable), number, image.usable)
+        ]
+
+    def _from_strays(self, layout: Layout, wanted, gone: set[int]) -> None:
+        """Rows on leaves that nothing claims, and on pages that the list of free pages claims."""
+        for claim in (UNKNOWN, FREE):
+            for number in range(2, self.pages.image.pages + 1):
+                if self.pages.claims[number] != claim:
+                    continue
+                data = self.pages.image.page(number)
+                if data[0] != 13:
+                    continue
+                try:
+                    read_page(data, number, self.pages.image.usable)
+                except Bad:
+                    continue
+                leaf = Tree(layout.table, number, True, leaves=array("I", [number]))
+                if claim == UNKNOWN:
+                    self.pages.claim_overflow(leaf)
+                for row in self.pages.rows(leaf):
+                    fits = row.values is not None and best([layout], [row.values])
+                    if not fits or not wanted(row.rowid) or (claim == FREE and row.rowid not in gone):
                         continue
-                    for column, value in zip(columns, row.values[:-1], strict=False):
-                        fresh.note(name, row.values[-1], "lost; from an index", column, value)
-            whole = whole or not bad
-        self._put_together(fresh, self.layouts[name], together)
-        return self._full_text(fresh, name) or whole
+                    doubt = row.doubt or (
+                        "it was found on a page that is listed as free" if claim == FREE else ""
+                    )
+                    self._bring_back(layout, row.rowid, row.values or (), doubt)
 
-    def _put_together(self, fresh: Fresh, layout: Layout, rows: Mapping[int, Mapping[str, Value]]) -> None:
-        """Rows of which indexes hold every column, such as links that are all key."""
+    def _witnesses(self, name: str) -> Counter[int]:
+        """The rowids that indexes and full text name, with how many do; a whole index makes the table complete."""
+        found: Counter[int] = Counter()
+        lists: list[set[int]] = []  # of the indexes that name every row
+        for index in self.survey.indexes_of(name):
+            tree = self.survey.indexes[index.name]
+            ids = self._ids(index.name)
+            if ids is not None:
+                found.update(ids)
+                if not is_partial(index.sql) and self._names_all(name, ids):
+                    lists.append(ids)
+            else:
+                found.update(
+                    number
+                    for record in payloads(self.pages, tree)
+                    if record is not None and (number := last_integer(record)) is not None
+                )
+        for tree in self._full_text_trees(name):
+            found.update(row.rowid for row in self.pages.rows(tree) if row.rowid)
+        if not lists:
+            return found
+        self.complete.add(name)
+        # what only a full text names, which may lag behind, was deleted
+        return Counter({rowid: votes for rowid, votes in found.items() if any(rowid in ids for ids in lists)})
+
+    def note_losses(self, name: str) -> None:
+        """Put rows together of which indexes hold every column; keep what is known of the others."""
+        layout, fresh = self.survey.layouts[name], self.fresh
+        lost = set(fresh.losses(name))
+        if not lost or not layout.rowid:
+            return
+        keys = tuple(column.name for column in sorted(layout.stored, key=lambda one: one.pk) if column.pk)
+        together: dict[int, dict[str, Value]] = {}
+        for index in self.survey.indexes_of(name):
+            columns = self.survey.columns.get(index.name, ())[:-1]
+            for record in payloads(self.pages, self.survey.indexes[index.name]):
+                if record is None or last_integer(record) not in lost:
+                    continue
+                try:
+                    *values, rowid = read_record(record, self.pages.encoding)
+                except Bad:
+                    continue
+                assert isinstance(rowid, int)
+                if columns == keys:
+                    fresh.lost_keys.setdefault(name, set()).add(tuple(values))
+                together.setdefault(rowid, {}).update(zip(columns, values, strict=False))
+        needed = {column for position, column in enumerate(layout.names) if position != layout.alias}
         put = 0
-        for rowid, values in rows.items():
-            whole = self._in_gap(layout.table, [rowid]) and values.keys() >= set(_needed(layout))
-            if whole and fresh.put(layout, rowid, [values.get(column) for column in layout.names], backup=True):
+        for rowid, known in together.items():
+            whole = known.keys() >= needed and not fresh.has(name, rowid)
+            if whole and fresh.put(layout, rowid, [known.get(column) for column in layout.names], exact=True):
                 put += 1
                 continue
-            for column, value in values.items():
-                fresh.note(layout.table, rowid, "lost; from an index", column, value)
+            for column, value in known.items():
+                fresh.note(name, rowid, "lost; from an index", column, value)
         if put:
-            self.says.append(f"{layout.table}: {put} rows put together from their indexes")
+            self.says.append(f"{name}: {put} rows put together from their indexes")
+        self._note_texts(name, lost)
 
-    def _whole_indexes(self, table: str) -> Iterator[tuple[Tree, tuple[str, ...]]]:
-        """The indexes that name every row of a table, with their columns."""
-        for index, (tree, of) in self.indexes.items():
-            sql = next((entry.sql for entry in self.entries if entry.type == "index" and entry.name == index), "")
-            if of == table and " WHERE " not in sql.upper().replace("\n", " "):
-                yield tree, self._index_columns(table, index, sql)
+    def _note_texts(self, name: str, lost: set[int]) -> None:
+        """A full-text index keeps a copy of each text: keep it before the index is made anew."""
+        wanted = {(entry.type, entry.name): entry.sql for entry in self.survey.entries}
+        for fill in checks.fills(wanted):
+            tree = self.survey.trees.get(fill.fts + "_content")
+            if fill.table == name and tree is not None:
+                for row in self.pages.rows(tree):
+                    if row.rowid in lost and row.values and len(row.values) > 1 and not row.doubt:
+                        why = f"lost; text from {fill.fts}"
+                        self.fresh.note(name, row.rowid, why, fill.values, row.values[1])
 
-    def _index_columns(self, table: str, index: str, sql: str) -> tuple[str, ...]:
-        db = sqlite3.connect(":memory:")
-        try:
-            make(db, self.layouts[table].sql)
-            if sql:
-                make(db, sql)
-            return tuple(str(row[2]) for row in db.execute(f"PRAGMA index_info({quoted(index)})"))
-        except sqlite3.Error:
-            return ()
-        finally:
-            db.close()
-
-    def compare_texts(self, fresh: Fresh) -> None:
+    def compare_texts(self) -> None:
         """Each message is kept three times; a row that differs from two copies that agree was altered."""
         by_table: dict[str, list[tuple[checks.Fill, Tree]]] = {}
-        for fill in checks.fills({(entry.type, entry.name): entry.sql for entry in self.entries}):
-            tree = self.trees.get(fill.fts + "_content")
-            if tree is not None and fill.text and fill.table in fresh.tallies:
+        for fill in checks.fills({(entry.type, entry.name): entry.sql for entry in self.survey.entries}):
+            tree = self.survey.trees.get(fill.fts + "_content")
+            if tree is not None and fill.text and fill.table in self.fresh.tallies:
                 by_table.setdefault(fill.table, []).append((fill, tree))
         for copies in by_table.values():
-            compare(fresh, self.pages, copies)
+            compare(self.fresh, self.pages, copies)
 
-    def rooted(self, name: str) -> bool:
-        """Whether a table whose root was unknown was found as one whole tree."""
-        parts = self.parts[name]
-        return not parts[0][0].root and len(parts) == 2 and not parts[1][0].missing
-
-    def untouched(self) -> bool:
-        """Whether nothing but page 1 and the schema is destroyed: then no row can be lost."""
-        header, image = self.opened.header, self.pages.image
-        if image.torn or (header and header.counts_itself and header.pages > image.pages):
-            return False
-        if any(tree.missing for parts in self.parts.values() for tree, _ in parts if tree.root):
-            return False            # without a header the size proves nothing, but the trees know where they went on
-        return self.pages.destroyed() <= self.opened.schema_gaps
-
-    def holes(self, fresh: Fresh, name: str, last: int) -> int:
-        """Rowids that are free where pages are missing: at most so many rows are lost, and at least one."""
-        count = 0
-        bounds = [bound for tree, _ in self.parts[name] for gap in tree.missing for bound in gap if bound is not None]
-        last = max([last, *bounds])
-        for low, high in self.trees[name].missing:
-            first, most = fresh.db.execute(f"SELECT min(_rowid_), max(_rowid_) FROM {quoted(name)}").fetchone()
-            low = low if low is not None else (first or 1) - 1
-            high = high if high is not None else max(last, most or 0)
-            there = fresh.db.execute(f"SELECT count(*) FROM {quoted(name)} WHERE _rowid_ > ? AND _rowid_ <= ?",
-                                     (low, high)).fetchone()[0]
-            count += max(0, high - low - there)
-        return count if 0 < count < UNBELIEVABLE else 1
-
-    def _full_text(self, fresh: Fresh, name: str) -> bool:
-        """A full-text index keeps a copy of each text: salvage it before it is thrown away."""
-        whole = False
-        wanted = {(entry.type, entry.name): entry.sql for entry in self.entries}
-        for fill in checks.fills(wanted):
-            for part in ("_content", "_docsize"):
-                tree = self.trees.get(fill.fts + part)
-                if fill.table != name or tree is None:
-                    continue
-                for row in self.pages.rows(tree):
-                    if row.rowid and not fresh.has(name, row.rowid):
-                        fresh.lose(name, row.rowid)
-                        if part == "_content" and row.values and len(row.values) > 1 and not row.doubt:
-                            fresh.note(name, row.rowid, f"lost; text from {fill.fts}", fill.values, row.values[1])
-                whole = whole or not tree.missing
-        return whole
+    def keep_sequence(self) -> dict[str, int]:
+        """AUTOINCREMENT: a number that was given is not given again."""
+        for name in self.survey.tables():
+            if name in self.fresh.tallies and "AUTOINCREMENT" in self.survey.layouts[name].sql.upper():
+                most = self.fresh.db.execute(f"SELECT max(_rowid_) FROM {quoted(name)}").fetchone()[0]
+                numbers = [self.sequence.get(name, 0), most or 0, *self.fresh.losses(name)]
+                if any(numbers):
+                    self.sequence[name] = max(numbers)
+        return self.sequence
 
 
-def _needed(layout: Layout) -> tuple[str, ...]:
-    """The columns that a record holds itself; a rowid under another name is known from the entry."""
-    return tuple(name for position, name in enumerate(layout.names) if position != layout.alias)
-
-
-def _sample(tree: Tree) -> Tree:
-    """Leaves from all over a tree, the last first: the newest rows have the most columns."""
-    step = max(1, len(tree.leaves) // 20)
-    return Tree(tree.name, tree.root, True, leaves=array("I", [tree.leaves[-1], *tree.leaves[:-1:step]]))
-
-
-def salvage(opened: Opened, fresh: Fresh, entries: Sequence[Entry], guessed: Mapping[str, tuple[Layout, ...]],
-            backup: str = "", emptied: frozenset[str] = frozenset(), known: Mapping[str, int] = NOTHING) -> Salvaged:
+def salvage(
+    survey: Survey, fresh: Fresh, guessed: Mapping[str, tuple[Layout, ...]], known: KnownRows
+) -> Salvaged:
     """Scan, fill, count the losses, and put back from the backup what it still has of them."""
-    work = _Work(opened, entries, guessed)
-    work.claim()
+    work = _Salvage(survey, fresh, guessed)
     work.adopt()
-    sequence = work.fill(fresh)
-    work.compare_texts(fresh)
-    for name in emptied & fresh.tallies.keys():
-        work.trees[name].missing.append((None, None))
-    if backup:
-        for name in work.layouts.keys() & fresh.doubtful.keys():
-            mend(fresh, backup, work.layouts[name])
-    torn = work.torn_tables(fresh)
-    untouched = bool(torn) and work.untouched()
-    for name in torn:
-        complete = work.witness(fresh, name) or untouched or work.rooted(name)
-        before = fresh.losses(name)
-        if backup:
-            exact = complete and name not in emptied
-            work.says += merge(fresh, backup, work.layouts[name], None if exact else work.trees[name].missing)
-        losses, tally = fresh.losses(name), fresh.tallies[name]
-        if complete:
-            tally.lost += len(losses)
-        else:
-            last = max([sequence.get(name, 0), *before])
-            guess = work.holes(fresh, name, last) if work.layouts[name].rowid else max(1, tally.unplaced)
-            tally.lost += max(len(losses), guess, known.get(name, 0) - tally.saved - tally.reconstructed)
-        if "AUTOINCREMENT" in work.layouts[name].sql.upper():
-            sequence[name] = max(sequence.get(name, 0), *before, 0)     # a number that was given is not given again
-        if not complete:
-            work.says.append(f"{name}: no index is whole, so the number of lost rows is an estimate")
-    fresh.finish(work.entries, sequence)
+    work.fill()
+    for name in known.emptied & fresh.tallies.keys():
+        survey.trees[name].missing.append((None, None))
+    suspects = work.suspects()
+    for name in suspects:
+        work.reclaim(name)
+        work.note_losses(name)
+    work.compare_texts()
+    if known.backup:
+        for name in fresh.doubtful:
+            mend(fresh, known.backup, survey.layouts[name])
+        _merge(work, suspects, known)
+    for name in suspects:
+        work.count(name, known)
+    fresh.finish(survey.entries, work.keep_sequence())
     return Salvaged(fresh.tallies, tuple(work.says), fresh.mended)
+
+
+def _merge(work: _Salvage, suspects: Iterable[str], known: KnownRows) -> None:
+    for name in suspects:
+        exact = (name in work.complete or work.whole(name)) and name not in known.emptied
+        gaps = None if exact else work.survey.trees[name].missing
+        work.says += merge(work.fresh, known.backup, work.survey.layouts[name], gaps)

@@ -1,21 +1,25 @@
-"""Quarantine and swap: every step on disk before the next, so that kill -9 at any point and a second run end well."""
+"""Quarantine and swap: every step on disk before the next, so that kill -9 at any point and a second run end
+well.
+"""
 
 from __future__ import annotations
 
-import fcntl
+import errno
+import hashlib
 import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from watchdog.errors import WatchdogError
-from watchdog.sqlite import holders
-from watchdog.sqlite.backup import fsync, give, sha256, write_json
+from watchdog.sqlite import openers as holders
+from watchdog.sqlite.backup import fsync, give, write_json
+from watchdog.system.lock import take
 
 PARTS = ("", "-wal", "-shm", "-journal")
 
@@ -24,7 +28,7 @@ def _go_on(name: str) -> None:
     """A step is done and on disk."""
 
 
-step: Callable[[str], None] = _go_on        # tests put a kill -9 here
+step: Callable[[str], None] = _go_on  # tests put a kill -9 here
 
 
 @dataclass(frozen=True)
@@ -33,13 +37,15 @@ class Manifest:
 
     path: str
     at: str
-    hashes: dict[str, str]                  # part of the name -> sha256
+    hashes: dict[str, str]  # part of the name -> sha256
     why: str = ""
     rung: str = ""
-    healed: str = ""                        # sha256 of what took its place
+    healed: str = ""  # sha256 of what took its place; '' until it has
     tables: dict[str, dict[str, int]] = field(default_factory=dict)
     says: tuple[str, ...] = ()
     undone: str = ""
+    doubtful: int = 0  # rows that may not be what was written
+    unreadable: int = 0  # bytes that the disk did not give
 
 
 def quarantine_of(path: str) -> Path:
@@ -63,10 +69,8 @@ def alone(path: str) -> Iterator[None]:
     """One repair at a time per folder; the lock leaves no file behind."""
     fd = os.open(os.path.dirname(path), os.O_RDONLY | os.O_CLOEXEC)
     try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise WatchdogError(f"{path}: another repair is running in this folder; wait for it") from None
+        if not take(fd):
+            raise WatchdogError(f"{path}: another repair is running in this folder; wait for it")
         yield
     finally:
         os.close(fd)
@@ -75,7 +79,9 @@ def alone(path: str) -> Iterator[None]:
 def refuse_if_open(path: str, now: datetime | None = None) -> None:
     reason = holders.why_not_free(path)
     if reason:
-        raise WatchdogError(f"{path}: {reason}; stop it first, the file is untouched{rescue(path, now) if now else ''}")
+        raise WatchdogError(
+            f"{path}: {reason}; stop it first, the file is untouched{rescue(path, now) if now else ''}"
+        )
 
 
 def owner_of(path: str) -> os.stat_result:
@@ -84,22 +90,86 @@ def owner_of(path: str) -> os.stat_result:
 
 
 def rescue(path: str, now: datetime) -> str:
-    """A deleted -wal or database lives only as long as its process: copy it out before anyone stops that process."""
+    """A deleted -wal or database lives only as long as its process: copy it out before anyone stops that
+    process.
+    """
     copies = []
     for holder in holders.of(path, holders.scan()):
         if holder.deleted and holder.file != "-shm":
             folder = quarantine_of(path)
             folder.mkdir(mode=0o700, exist_ok=True)
-            target = folder / f"deleted{holder.file or '-main'}-of-{holder.pid}-{now.strftime('%Y%m%dT%H%M%SZ')}"
+            target = (
+                folder / f"deleted{holder.file or '-main'}-of-{holder.pid}-{now.strftime('%Y%m%dT%H%M%SZ')}"
+            )
             shutil.copyfile(f"/proc/{holder.pid}/fd/{holder.fd}", target)
             give(target, owner_of(path), 0o600)
             fsync(target)
             copies.append(str(target))
-    return f"; the deleted files were copied to {', '.join(copies)}: now stop the process normally" if copies else ""
+    return (
+        f"; the deleted files were copied to {', '.join(copies)}: now stop the process normally"
+        if copies
+        else ""
+    )
 
 
 def hashes_of(path: str) -> dict[str, str]:
     return {part: sha256(path + part) for part in PARTS if os.path.exists(path + part)}
+
+
+SECTOR = 4096
+
+
+def blocks(file: BinaryIO, size: int = 1 << 20) -> Iterator[tuple[bytes, int]]:
+    """The content of a file and how much of each block could not be read: that is given as zeros.
+
+    A disk that fails gives EIO for a few sectors; the rest of the file is still good.
+    """
+    fd, offset = file.fileno(), 0
+    while True:
+        try:
+            data, bad = os.pread(fd, size, offset), 0
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            data, bad = b"", 0
+            for at in range(offset, min(offset + size, os.fstat(fd).st_size), SECTOR):
+                try:
+                    data += os.pread(fd, SECTOR, at)
+                except OSError:
+                    missing = min(SECTOR, os.fstat(fd).st_size - at)
+                    data, bad = data + bytes(missing), bad + missing
+        if not data:
+            return
+        yield data, bad
+        offset += len(data)
+
+
+def copy_around(source: str, target: str | os.PathLike) -> int:
+    """Copy a file around sectors that cannot be read; how many bytes these are."""
+    unreadable = 0
+    with open(source, "rb") as file, open(target, "wb") as copy:
+        for data, bad in blocks(file):
+            copy.write(data)
+            unreadable += bad
+    return unreadable
+
+
+def copy_parts(path: str, folder: Path) -> int:
+    """Copy the database with its sidecars into a folder; how many bytes could not be read."""
+    return sum(
+        copy_around(path + part, folder / (os.path.basename(path) + part))
+        for part in PARTS
+        if os.path.exists(path + part)
+    )
+
+
+def sha256(path: str) -> str:
+    """The hash of what can be read of a file."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        for data, _ in blocks(file):
+            digest.update(data)
+    return digest.hexdigest()
 
 
 def save(path: str, now: datetime, why: str) -> Path:
@@ -110,26 +180,33 @@ def save(path: str, now: datetime, why: str) -> Path:
     owner = owner_of(path)
     give(folder, owner, 0o700)
     for old in sorted(folder.glob("*/manifest.json")):
-        if (manifest := read_manifest(old.parent)) and manifest.hashes == hashes and hashes_of(
-                str(old.parent / os.path.basename(path))) == hashes:
+        if (
+            (manifest := read_manifest(old.parent))
+            and manifest.hashes == hashes
+            and hashes_of(str(old.parent / os.path.basename(path))) == hashes
+        ):
             return old.parent
     for leftover in folder.glob("*.part"):
         shutil.rmtree(leftover, ignore_errors=True)
-    target = folder / f"{now.strftime('%Y%m%dT%H%M%SZ')}-{(hashes.get('') or hashes.get('-wal', '0' * 16))[:16]}"
-    while target.exists():          # the same second and database, other sidecars
+    target = (
+        folder / f"{now.strftime('%Y%m%dT%H%M%SZ')}-{(hashes.get('') or hashes.get('-wal', '0' * 16))[:16]}"
+    )
+    while target.exists():  # the same second and database, other sidecars
         target = target.with_name(target.name + "+")
     part = target.with_name(target.name + ".part")
     part.mkdir(mode=0o700)
+    unreadable = 0
     for tail in hashes:
         copy = part / (os.path.basename(path) + tail)
-        shutil.copy2(path + tail, copy)
+        unreadable += copy_around(path + tail, copy)
+        shutil.copystat(path + tail, copy)
         give(copy, owner)
         fsync(copy)
         step(f"copied {tail or 'main'}")
     if hashes_of(str(part / os.path.basename(path))) != hashes:
         shutil.rmtree(part)
         raise WatchdogError(f"{path} changed while it was copied to quarantine; something still writes to it")
-    write_manifest(part, Manifest(path, now.isoformat(), hashes, why))
+    write_manifest(part, Manifest(path, now.isoformat(), hashes, why, unreadable=unreadable))
     give(part, owner)
     os.rename(part, target)
     fsync(folder)
@@ -150,71 +227,101 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     write_json(folder / "manifest.json", asdict(manifest), owner)
 
 
-def put_in_place(path: str, built: str, saved: Path) -> None:
-    """Dress the healed file as the original and swap it in, sidecars with it."""
+def put_in_place(path: str, built: str, saved: Path, done: Manifest) -> bool:
+    """Give the healed file the owner, mode and times of the original and swap it in, sidecars with it.
+
+    False when something wrote to the original meanwhile: then it is left as it is. `done` is written to
+    quarantine once the swap has happened.
+    """
     tmp, owner = tmp_of(path), owner_of(path)
     os.replace(built, tmp)
     give(tmp, owner, owner.st_mode & 0o7777)
     with suppress(OSError):
-        for name in os.listxattr(path):     # SELinux labels among them
+        for name in os.listxattr(path):  # SELinux labels among them
             with suppress(OSError):
                 os.setxattr(tmp, name, os.getxattr(path, name))
     os.utime(tmp, ns=(owner.st_atime_ns, owner.st_mtime_ns))
     fsync(tmp)
     fsync(tmp.parent)
     step("dressed")
-    write_json(journal_of(path), {"state": "built", "quarantine": str(saved), "sha256": sha256(str(tmp))}, owner)
+    done = replace(done, healed=sha256(str(tmp)))
+    write_json(journal_of(path), {"quarantine": str(saved), "manifest": asdict(done)}, owner)
     step("journal built")
-    finish(path)
+    try:
+        return finish(path) is not None
+    except WatchdogError:  # somebody opened it: what was built may be old before they are gone
+        forget(path)
+        raise
 
 
-def finish(path: str) -> bool:
-    """The swap itself, also as the resume of one that was cut short; False when there is nothing to finish."""
+def forget(path: str) -> None:
+    """Throw away a healed file that was not swapped in."""
+    for leftover in (journal_of(path), tmp_of(path)):
+        with suppress(FileNotFoundError):
+            leftover.unlink()
+    fsync(os.path.dirname(path))
+
+
+def finish(path: str) -> tuple[Path, Manifest] | None:
+    """The swap itself, also as the resume of one that was cut short.
+
+    What was done and the quarantine folder of the original; None when there was nothing to finish, or when
+    the original has changed since and is left as it is.
+    """
     journal, tmp = journal_of(path), tmp_of(path)
     try:
         state: dict[str, Any] = json.loads(journal.read_text("utf-8"))
-    except (OSError, ValueError):
-        with suppress(FileNotFoundError):
-            tmp.unlink()                    # built, but never declared good
-        return False
-    saved = Path(state["quarantine"])
-    if not tmp.exists():
-        # Swapped already. The sidecars that are there now belong to the new file: hands off.
-        journal.unlink()
+        saved, done = (
+            Path(state["quarantine"]),
+            Manifest(**{**state["manifest"], "says": tuple(state["manifest"]["says"])}),
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        forget_quietly(path)  # built, but never declared good
+        return None
+    if tmp.exists():
+        if not _unchanged(path, tmp, saved, done):
+            forget(path)
+            return None
+        refuse_if_open(path)
+        for part in PARTS[1:]:
+            with suppress(FileNotFoundError):
+                os.unlink(path + part)
+                step(f"removed {part}")
         fsync(journal.parent)
-        return True
-    manifest = read_manifest(saved)
-    main = sha256(path) if os.path.exists(path) else ""
-    if manifest is None or sha256(str(tmp)) != state["sha256"] or main not in ("", manifest.hashes.get("")):
-        # Someone wrote to the original after it was saved: what was built from the old bytes is worthless.
-        tmp.unlink()
-        journal.unlink()
-        return False
-    for part in PARTS[1:]:
-        here = path + part
-        if os.path.exists(here) and manifest.hashes.get(part) != sha256(here) and part != "-shm":
-            tmp.unlink()
-            journal.unlink()
-            return False                    # a new -wal: rows that are in no copy yet
-    refuse_if_open(path)
-    for part in PARTS[1:]:
-        with suppress(FileNotFoundError):
-            os.unlink(path + part)
-            step(f"removed {part}")
-    fsync(journal.parent)
-    os.replace(tmp, path)
-    step("swapped")
-    fsync(journal.parent)
+        os.replace(tmp, path)
+        step("swapped")
+        fsync(journal.parent)
+    # else it is swapped already: the sidecars that are there now belong to the new file
+    write_manifest(saved, done)
+    step("manifest")
     journal.unlink()
     step("journal removed")
     fsync(journal.parent)
+    return saved, done
+
+
+def forget_quietly(path: str) -> None:
+    with suppress(OSError):
+        forget(path)
+
+
+def _unchanged(path: str, tmp: Path, saved: Path, done: Manifest) -> bool:
+    """Whether the original is still what was saved: else what was built from the old bytes is worthless."""
+    manifest = read_manifest(saved)
+    main = sha256(path) if os.path.exists(path) else ""
+    if manifest is None or sha256(str(tmp)) != done.healed or main not in ("", manifest.hashes.get("")):
+        return False
+    for part in PARTS[1:]:
+        here = path + part
+        if part != "-shm" and os.path.exists(here) and manifest.hashes.get(part) != sha256(here):
+            return False  # a new -wal: rows that are in no copy yet
     return True
 
 
 def set_aside(path: str) -> None:
     """The last rung: the name is free, the bytes are in quarantine."""
     refuse_if_open(path)
-    for part in reversed(PARTS):            # the main file last: a -wal alone would be fed to an empty database
+    for part in reversed(PARTS):  # the main file last: a -wal alone would be fed to an empty database
         with suppress(FileNotFoundError):
             os.unlink(path + part)
             step(f"set aside {part or 'main'}")
@@ -222,4 +329,5 @@ def set_aside(path: str) -> None:
 
 
 def clean(path: str) -> None:
+    """Remove what a repair worked with."""
     shutil.rmtree(work_of(path), ignore_errors=True)

@@ -6,8 +6,8 @@ import os
 import struct
 from collections.abc import Mapping
 
-from watchdog.sqlite.raw import SIZES
-from watchdog.values import dataclass, field
+from watchdog.sqlite.format import SIZES
+from watchdog.values import dataclass, field, replace
 
 WAL_MAGIC = (0x377F0682, 0x377F0683)
 
@@ -17,11 +17,17 @@ class Wal:
     """What a WAL holds: for each page the offset of its newest committed image."""
 
     page_size: int = 0
-    frames: Mapping[int, int] = field(default_factory=dict)
-    pages: int = 0                  # size of the database after the last commit, in pages
+    frames: Mapping[int, int] = field(default_factory=dict)  # as SQLite reads it: up to the first bad frame
+    pages: int = 0  # size of the database after the last commit, in pages
     size: int = 0
-    fault: str = ""                 # why the WAL, or its tail, is not believed
-    complete: bool = True           # False when a bounded read stopped before the end
+    fault: str = ""  # why the WAL is not believed at all
+    complete: bool = True  # False when a bounded read stopped before the end
+    torn: int = 0  # number of the first bad frame that committed frames follow; 0 when there is none
+    behind: int = 0  # committed frames behind it, each proved by the checksum of the one before
+    rest: Mapping[int, int] = field(default_factory=dict)  # pages by these frames, put over `frames`
+    rest_pages: int = 0  # size of the database after the last of them
+    unfinished: bool = False  # a commit follows the last good frame, and its checksum is wrong
+    stale: frozenset[int] = frozenset()  # pages whose newest image is in a bad frame: what there is, is older
 
 
 def read_wal(fd: int, most: int = 0, verify: bool = True) -> Wal:
@@ -45,11 +51,11 @@ def read_wal(fd: int, most: int = 0, verify: bool = True) -> Wal:
         frame = os.pread(fd, 24 + page_size if verify else 24, offset)
         page, commit, one, two, sum1, sum2 = struct.unpack_from(">6I", frame)
         if (one, two) != (salt1, salt2) or page == 0:
-            break                   # frames of an earlier round follow: the normal end
+            break  # frames of an earlier round follow: the normal end
         if verify:
-            running = checksum(frame[24:], order, checksum(frame[:8], order, running))
-            if running != (sum1, sum2):
-                break               # a write that never finished
+            if checksum(frame[24:], order, checksum(frame[:8], order, running)) != (sum1, sum2):
+                break  # a write that never finished
+            running = sum1, sum2
         pending[page] = offset + 24
         if commit:
             frames.update(pending)
@@ -57,7 +63,75 @@ def read_wal(fd: int, most: int = 0, verify: bool = True) -> Wal:
             pages = commit
         offset += 24 + page_size
         count += 1
-    return Wal(page_size, frames, pages, size)
+    whole = Wal(page_size, frames, pages, size)
+    return _behind(fd, whole, (salt1, salt2, order), (count, pending, running)) if verify else whole
+
+
+def _behind(
+    fd: int, wal: Wal, key: tuple[int, int, str], until: tuple[int, dict[int, int], tuple[int, int]]
+) -> Wal:
+    """The same with what was committed behind the first bad frame.
+
+    A frame carries the running checksum of all before it, so the one behind a bad frame is proved by the
+    checksum that the bad one carries, and the next by its own. Left-overs of a transaction that was rolled
+    back can look so, too, but no commit follows them.
+    """
+    *salts, order = key
+    first, pending, before = until[0], dict(until[1]), until[2]
+    step = 24 + wal.page_size
+    bad: set[int] = set()
+    waiting: set[int] = set()  # pages of bad frames since the last commit
+    rest: dict[int, int] = {}
+    pages = behind = run = 0
+    unfinished, linked = False, True  # linked: the frame before is proved
+    computed: tuple[int, int] | None = None  # what the bad frame before should carry, by its content
+    for number in range(first, (wal.size - 32) // step):
+        frame = os.pread(fd, step, 32 + number * step)
+        page, commit, one, two, *carried = struct.unpack_from(">6I", frame)
+        told = (carried[0], carried[1])
+        sums = [
+            checksum(frame[24:], order, checksum(frame[:8], order, start))
+            for start in (before, computed)
+            if start
+        ]
+        # The salts are not part of the checksum: a frame with wrong ones may still be proved by it.
+        proved = bool(page) and told in sums and ([one, two] == salts or linked)
+        if proved and told != sums[0]:  # so the frame before is whole but for the checksum that it carries
+            earlier = struct.unpack(">I", os.pread(fd, 4, 32 + (number - 1) * step))[0]
+            pending[earlier] = 32 + (number - 1) * step + 24
+            waiting.discard(earlier)
+            run += 1
+        before, computed = told, None if proved else sums[0] if linked else None
+        linked = proved
+        if (
+            not proved
+        ):  # frames of an earlier round prove each other, but no frame of this round leads to them
+            if [one, two] == salts:
+                waiting.add(page)
+                unfinished = unfinished or bool(page and commit)
+                behind += number > first and not pages
+            continue
+        pending[page] = 32 + number * step + 24
+        waiting.discard(page)
+        run += 1
+        if commit:
+            rest.update(pending)
+            bad = (bad - pending.keys()) | waiting
+            pending.clear()
+            waiting.clear()
+            pages, unfinished = commit, False
+    if not pages and not (unfinished and behind):
+        return replace(wal, unfinished=unfinished)  # a write that never finished: the normal end of a crash
+    stale = frozenset(page for page in bad if 0 < page <= pages)
+    return replace(
+        wal,
+        torn=first + 1,
+        behind=run or behind,
+        rest=rest,
+        rest_pages=pages,
+        stale=stale,
+        unfinished=unfinished,
+    )
 
 
 def checksum(data: bytes, order: str, start: tuple[int, int] = (0, 0)) -> tuple[int, int]:
@@ -80,7 +154,7 @@ def read_shm(fd: int, wal_head: bytes) -> dict[int, int] | None:
         return None
     step = struct.unpack_from(">I", wal_head, 8)[0] + 24
     found: dict[int, int] = {}
-    first, block = 0, 0             # frames before this block of the index
+    first, block = 0, 0  # frames before this block of the index
     while first < last:
         room, at = (4062, 136) if block == 0 else (4096, block * 32768)
         data = os.pread(fd, 4 * min(room, last - first), at)

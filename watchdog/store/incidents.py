@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+import json
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
 
-from watchdog import plainjson
-from watchdog.model import Change, Event, Incident
+from watchdog.config.rules import LONGEST_LOOK_BACK
+from watchdog.model import Change, Event, Incident, Report, as_phrase, unpacked
 from watchdog.store import Store
+from watchdog.store.measurements import save_measurement
+from watchdog.store.reasons import pack_fields, unpack_fields
+from watchdog.store.store import reads_rows
+from watchdog.store.times import stamp, when
 from watchdog.text import harmless, redact
 from watchdog.values import Any, replace
 
 _COLUMNS = (
     "rule", "key", "severity", "status", "title", "says", "first_at", "opened_at", "last_seen_at", "resolved_at",
-    "recipe", "advice", "times_seen", "facts", "evidence",
+    "recipe", "advice", "times_seen", "facts", "evidence", "fields",
 )  # fmt: skip
 KEEP_CHECKS = timedelta(days=35)
 
 
-def stamp(at: datetime | None) -> str | None:
-    """UTC with all its digits, so that text order is time order."""
-    return at.astimezone(UTC).isoformat(timespec="microseconds") if at is not None else None
-
-
-def when(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
-
-
+@reads_rows
 def known_incidents(store: Store | None, since: datetime) -> list[Incident]:
     """All that are not resolved, and those resolved since."""
     if store is None:
@@ -37,7 +34,10 @@ def known_incidents(store: Store | None, since: datetime) -> list[Incident]:
     return [_incident(row) for row in rows]
 
 
-def all_incidents(store: Store | None, since: datetime | None = None, only_open: bool = False) -> list[Incident]:
+@reads_rows
+def all_incidents(
+    store: Store | None, since: datetime | None = None, only_open: bool = False
+) -> list[Incident]:
     if store is None:
         return []
     rows = store.db.execute(
@@ -47,6 +47,7 @@ def all_incidents(store: Store | None, since: datetime | None = None, only_open:
     return [_incident(row) for row in rows]
 
 
+@reads_rows
 def one_incident(store: Store | None, number: int) -> Incident | None:
     row = store.db.execute("SELECT * FROM incidents WHERE id = ?", [number]).fetchone() if store else None
     return _incident(row) if row else None
@@ -60,8 +61,8 @@ def save_changes(store: Store, changes: Iterable[Change]) -> tuple[Change, ...]:
         values = [
             incident.rule, incident.key, incident.severity, incident.status, incident.title, redact(incident.says),
             stamp(incident.first_at), stamp(incident.opened_at), stamp(incident.last_seen_at), stamp(incident.resolved_at),
-            incident.recipe, incident.advice, incident.times_seen, plainjson.dumps(dict(incident.facts)),
-            plainjson.dumps([_evidence(event) for event in incident.evidence]),
+            incident.recipe, incident.advice, incident.times_seen, json.dumps(dict(incident.facts)),
+            json.dumps([_evidence(event) for event in incident.evidence]), pack_fields(incident.fields),
         ]  # fmt: skip
         if incident.id:
             sets = ", ".join(f"{name} = ?" for name in _COLUMNS)
@@ -69,40 +70,86 @@ def save_changes(store: Store, changes: Iterable[Change]) -> tuple[Change, ...]:
             saved.append(change)
         else:
             marks = ", ".join("?" for _ in _COLUMNS)
-            cursor = store.db.execute(f"INSERT INTO incidents ({', '.join(_COLUMNS)}) VALUES ({marks})", values)
+            cursor = store.db.execute(
+                f"INSERT INTO incidents ({', '.join(_COLUMNS)}) VALUES ({marks})", values
+            )
             saved.append(Change(change.what, replace(incident, id=int(cursor.lastrowid or 0))))
     return tuple(saved)
 
 
+@reads_rows
 def last_check(store: Store | None) -> datetime | None:
     row = store.db.execute("SELECT at FROM checks ORDER BY id DESC LIMIT 1").fetchone() if store else None
     return when(row["at"]) if row else None
 
 
+@reads_rows
 def waiting_since(store: Store | None) -> datetime | None:
     """When the oldest thing began that still waited at the last check."""
-    row = store.db.execute("SELECT pending_since FROM checks ORDER BY id DESC LIMIT 1").fetchone() if store else None
+    row = (
+        store.db.execute("SELECT pending_since FROM checks ORDER BY id DESC LIMIT 1").fetchone()
+        if store
+        else None
+    )
     return when(row["pending_since"]) if row else None
 
 
+def look_back(
+    store: Store | None,
+    window: timedelta,
+    now: datetime,
+    is_measured: Callable[[str], bool] = lambda rule: False,
+) -> datetime:
+    """From when on a check must read: the longest window of any rule, the last finished check, what still waits
+    and what is open. What is only measured may stay open for weeks, and no line of then is needed to see it.
+    """
+    wrong = [known for known in known_incidents(store, now) if known.status != "resolved"]
+    began = [known.first_at for known in wrong if not is_measured(known.rule)]
+    if (waiting := waiting_since(store)) is not None:
+        began.append(waiting)
+    windows = min(now, last_check(store) or now) - window
+    return max(min([windows, *(at - timedelta(seconds=1) for at in began)]), now - LONGEST_LOOK_BACK)
+
+
+@reads_rows
 def last_blind(store: Store) -> dict[str, str]:
     """What the last check could not see."""
     row = store.db.execute("SELECT blind FROM checks ORDER BY id DESC LIMIT 1").fetchone()
-    return plainjson.loads(row["blind"]) if row else {}
+    return read_blind(row["blind"]) if row else {}
 
 
-def finish_check(
-    store: Store, now: datetime, start: datetime, blind: Mapping[str, str], rules: Iterable[str], pending: datetime | None = None
-) -> None:
-    """This check is done: the next one need not look further back than here, the rules' windows and what still waits."""
-    store.db.execute(
-        "INSERT INTO checks (at, looked_back_to, pending_since, blind) VALUES (?, ?, ?, ?)",
-        [stamp(now), stamp(start), stamp(pending), plainjson.dumps(dict(blind))],
-    )
-    store.db.execute("DELETE FROM checks WHERE at < ?", [stamp(now - KEEP_CHECKS)])
-    store.db.executemany("INSERT OR REPLACE INTO runs (rule, at) VALUES (?, ?)", [(rule, stamp(now)) for rule in rules])
+def read_blind(text: str | None) -> dict[str, str]:
+    """source -> why it could not be seen, of a check's row."""
+    return {source: as_phrase(unpacked(why)) for source, why in json.loads(text or "{}").items()}
 
 
+def record_check(store: Store, report: Report, rules: Iterable[str]) -> tuple[tuple[Change, ...], bool]:
+    """This check is done, with these rules: (its changes with their ids, whether it is blind to other things than
+    the last one). The next need not look further back than here, the rules' windows and what still waits.
+    """
+    with store.atomic():
+        newly_blind = last_blind(store).keys() != report.blind.keys()
+        changes = save_changes(store, report.changes)
+        if report.measured:
+            save_measurement(store, report.now, report.measured)
+        store.db.execute(
+            "INSERT INTO checks (at, looked_back_to, pending_since, blind) VALUES (?, ?, ?, ?)",
+            [
+                stamp(report.now),
+                stamp(report.start),
+                stamp(report.pending_since),
+                pack_fields(report.blind),
+            ],
+        )
+        store.db.execute("DELETE FROM checks WHERE at < ?", [stamp(report.now - KEEP_CHECKS)])
+        store.db.executemany(
+            "INSERT OR REPLACE INTO runs (rule, at) VALUES (?, ?)",
+            [(rule, stamp(report.now)) for rule in rules],
+        )
+    return changes, newly_blind
+
+
+@reads_rows
 def last_runs(store: Store | None) -> dict[str, datetime]:
     """When each rule was last evaluated."""
     rows = store.db.execute("SELECT rule, at FROM runs") if store else ()
@@ -110,13 +157,18 @@ def last_runs(store: Store | None) -> dict[str, datetime]:
 
 
 def _evidence(event: Event) -> dict[str, Any]:
-    return {"where": event.where, "at": stamp(event.at), "text": redact(harmless(event.text, 300)), "source": event.source}
+    return {
+        "where": event.where,
+        "at": stamp(event.at),
+        "text": redact(harmless(event.text, 300)),
+        "source": event.source,
+    }
 
 
 def _incident(row: Any) -> Incident:
     evidence = tuple(
         Event(datetime.fromisoformat(item["at"]), item.get("source", ""), item["text"], item["where"])
-        for item in plainjson.loads(row["evidence"] or "[]")
+        for item in json.loads(row["evidence"] or "[]")
     )
     opened = when(row["opened_at"])
     assert opened is not None
@@ -135,6 +187,7 @@ def _incident(row: Any) -> Incident:
         recipe=row["recipe"],
         advice=row["advice"] or "",
         times_seen=row["times_seen"],
-        facts=plainjson.loads(row["facts"] or "{}"),
+        facts=json.loads(row["facts"] or "{}"),
         evidence=evidence,
+        fields=unpack_fields(row["fields"] if "fields" in row.keys() else None),  # noqa: SIM118
     )

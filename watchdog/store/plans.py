@@ -1,30 +1,38 @@
-"""Plans, answers, steps done and the audit, as rows.
+"""Plans, answers and steps done, as rows.
 
-A plan's state: pending (a person is asked), approved, refused, expired, superseded (a changed plan took its place), lapsed
-(approved, but no longer needed or no longer the same), claimed (being carried out), interrupted (the watchdog died in the
-middle), done, failed, abandoned. Every change of state is one UPDATE that names the state it comes from.
+A plan's state: pending (a person is asked), approved, refused, expired, superseded (a changed plan took its
+place), lapsed (approved, but no longer needed or no longer the same), claimed (being carried out),
+interrupted (the watchdog died in the middle), done, failed, abandoned. Every change of state is one UPDATE
+that names the state it comes from.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-from watchdog.actions.common import pack, unpack
 from watchdog.errors import WatchdogError
-from watchdog.history import Action, Disarmed, History, Refusal
-from watchdog.model import Outcome, Plan, Verify
+from watchdog.model import Outcome, Plan, Reason, Verify, packed, plain, unpacked
+from watchdog.plan.limits import Action, Disarmed, History, Refusal
+from watchdog.steps.common import pack, unpack
 from watchdog.store import Store
+from watchdog.store.audit import Who, audit, audit_lines
+from watchdog.store.messages import maintenance
+from watchdog.store.reasons import pack_reason, reason_of
+from watchdog.store.store import reads_rows
+from watchdog.store.times import stamp, when
 from watchdog.text import redact
 from watchdog.values import dataclass, replace
 
+__all__ = ["Who", "audit", "audit_lines"]  # every change of a plan is audited by whoever makes it
+
 OPEN = ("pending", "approved")
 UNFINISHED = ("claimed", "interrupted")
-_PLAIN = ("title", "costs", "chain", "restarts", "stops", "host", "home", "approval", "digest")
-_LISTS = ("incidents", "recipes", "words", "advice", "warnings", "evidence")
+_PLAIN = ("title", "restarts", "stops", "host", "home", "approval", "digest")
+_LISTS = ("incidents", "recipes", "evidence")
+_REASONS = ("words", "also", "advice", "warnings")  # lists of reasons
 
 
 @dataclass(frozen=True)
@@ -42,25 +50,17 @@ class Stored:
     claimed_at: datetime | None
     claimed_by: str
     finished_at: datetime | None
-    says: str
+    reason: Reason | None  # why it ended so, or where it was cut off
 
     @property
     def id(self) -> int:
         return self.plan.id
 
 
-def text_of(at: datetime) -> str:
-    return at.astimezone(UTC).isoformat(timespec="microseconds")
-
-
-def time_of(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
-
-
 def save(store: Store, plan: Plan, now: datetime) -> int:
     """Store it as a question; the caller holds the transaction."""
     cursor = store.db.execute(
-        "INSERT INTO plans (digest, state, title, content, recipes, approval, asked_at, expires_at, says) VALUES (?,?,?,?,?,?,?,?,'')",
+        "INSERT INTO plans (digest, state, title, content, recipes, approval, asked_at, expires_at) VALUES (?,?,?,?,?,?,?,?)",
         (
             plan.digest,
             "pending",
@@ -68,8 +68,8 @@ def save(store: Store, plan: Plan, now: datetime) -> int:
             _content(plan),
             json.dumps(plan.recipes),
             plan.approval,
-            text_of(now),
-            text_of(now + plan.lasts),
+            stamp(now),
+            stamp(now + plan.lasts),
         ),
     )
     return int(cursor.lastrowid or 0)
@@ -78,7 +78,8 @@ def save(store: Store, plan: Plan, now: datetime) -> int:
 def join(store: Store, plan_id: int, plan: Plan) -> None:
     """The same steps for more incidents: what would be done is the same, whom it helps is told anew."""
     store.db.execute(
-        "UPDATE plans SET content = ? WHERE id = ? AND digest = ? AND state = 'pending'", (_content(plan), plan_id, plan.digest)
+        "UPDATE plans SET content = ? WHERE id = ? AND digest = ? AND state = 'pending'",
+        (_content(plan), plan_id, plan.digest),
     )
 
 
@@ -87,10 +88,15 @@ def _content(plan: Plan) -> str:
     content |= {
         "steps": [pack(step) for step in plan.steps],
         "rollback": [pack(step) for step in plan.rollback],
-        "verify": [plan.verify.quiet, plan.verify.alive, plan.verify.within.total_seconds()] if plan.verify else None,
+        "verify": [plan.verify.quiet, plan.verify.alive, plan.verify.within.total_seconds()]
+        if plan.verify
+        else None,
         "lasts": plan.lasts.total_seconds(),
         "parts": plan.parts,
+        "costs": packed(plan.costs),
+        "chain": packed(plan.chain),
     }
+    content |= {name: packed(getattr(plan, name)) for name in _REASONS}
     return json.dumps(content, ensure_ascii=False)
 
 
@@ -101,30 +107,66 @@ def get(store: Store, plan_id: int) -> Stored | None:
 
 def in_state(store: Store, *states: str) -> tuple[Stored, ...]:
     marks = ",".join("?" * len(states))
-    return tuple(_stored(row) for row in store.db.execute(f"SELECT * FROM plans WHERE state IN ({marks}) ORDER BY id", states))
+    return tuple(
+        _stored(row)
+        for row in store.db.execute(f"SELECT * FROM plans WHERE state IN ({marks}) ORDER BY id", states)
+    )
 
 
 def newest(store: Store, count: int = 50) -> tuple[Stored, ...]:
-    return tuple(_stored(row) for row in store.db.execute("SELECT * FROM plans ORDER BY id DESC LIMIT ?", (count,)))
+    return tuple(
+        _stored(row) for row in store.db.execute("SELECT * FROM plans ORDER BY id DESC LIMIT ?", (count,))
+    )
 
 
-def move(store: Store, plan_id: int, before: Sequence[str], after: str, **columns: str) -> bool:
+def move(
+    store: Store, plan_id: int, before: Sequence[str], after: str, **columns: str | datetime | Reason
+) -> bool:
     """Compare and set: True for the one caller who found it in the state it was thought to be in."""
     sets = ", ".join(["state = ?", *(f"{name} = ?" for name in columns)])
     marks = ",".join("?" * len(before))
-    cursor = store.db.execute(f"UPDATE plans SET {sets} WHERE id = ? AND state IN ({marks})", (after, *columns.values(), plan_id, *before))
+    cursor = store.db.execute(
+        f"UPDATE plans SET {sets} WHERE id = ? AND state IN ({marks})",
+        (after, *map(_column, columns.values()), plan_id, *before),
+    )
     return cursor.rowcount == 1
+
+
+def _column(value: str | datetime | Reason) -> str:
+    if isinstance(value, Reason):
+        return pack_reason(value)
+    return stamp(value) if isinstance(value, datetime) else value
+
+
+def _reasons(values: Any) -> tuple[Reason, ...]:
+    """A stored list of reasons; an older version kept sentences."""
+    return tuple(plain(value) if isinstance(value, str) else _reason(value) for value in values)
+
+
+def _reason(value: Any) -> Reason:
+    reason = unpacked(value)
+    if not isinstance(reason, Reason):
+        raise TypeError("no reason")
+    return reason
 
 
 def _stored(row: Any) -> Stored:
     try:
         told = json.loads(row["content"])
-        verify = Verify(tuple(told["verify"][0]), bool(told["verify"][1]), timedelta(seconds=told["verify"][2])) if told["verify"] else None
-        plain: dict[str, Any] = {name: told[name] for name in _PLAIN} | {name: tuple(told[name]) for name in _LISTS}
+        verify = (
+            Verify(tuple(told["verify"][0]), bool(told["verify"][1]), timedelta(seconds=told["verify"][2]))
+            if told["verify"]
+            else None
+        )
+        fields: dict[str, Any] = {name: told[name] for name in _PLAIN}
+        fields |= {name: tuple(told[name]) for name in _LISTS}
+        fields |= {name: _reasons(told.get(name, ())) for name in _REASONS}
+        for name in ("costs", "chain"):
+            fields[name] = next(iter(_reasons([told[name]] if told[name] else ())), None)
         plan = Plan(
-            **plain,
+            **fields,
             verify=verify,
-            parts=tuple((str(one[0]), str(one[1]), int(one[2])) for one in told["parts"]),
+            parts=tuple((str(recipe), str(key), int(place)) for recipe, key, place in told["parts"]),
             steps=tuple(unpack(step) for step in told["steps"]),
             rollback=tuple(unpack(step) for step in told["rollback"]),
             lasts=timedelta(seconds=told["lasts"]),
@@ -135,16 +177,16 @@ def _stored(row: Any) -> Stored:
             row["state"],
             datetime.fromisoformat(row["asked_at"]),
             datetime.fromisoformat(row["expires_at"]),
-            time_of(row["answered_at"]),
+            when(row["answered_at"]),
             row["answered_by"] or "",
             row["answered_via"] or "",
             row["answered_digest"] or "",
-            time_of(row["claimed_at"]),
+            when(row["claimed_at"]),
             row["claimed_by"] or "",
-            time_of(row["finished_at"]),
-            row["says"] or "",
+            when(row["finished_at"]),
+            reason_of(row),
         )
-    except (ValueError, KeyError, TypeError, IndexError) as error:
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise WatchdogError(
             f"plan {row['id']} in the store cannot be read; it was changed by something else, and will not be run"
         ) from error
@@ -153,28 +195,55 @@ def _stored(row: Any) -> Stored:
 # steps
 
 
-def begin_step(store: Store, plan_id: int, part: str, number: int, now: datetime) -> None:
-    """Written before the step runs: after a crash one knows what may have happened. Fails when it was begun before."""
-    store.db.execute("INSERT INTO steps_done (plan, part, number, begun_at) VALUES (?,?,?,?)", (plan_id, part, number, text_of(now)))
+@dataclass(frozen=True)
+class StepRow:
+    """Which step of which plan: the key of a row in steps_done."""
+
+    plan: int
+    part: str  # steps, rollback
+    number: int
 
 
-def end_step(store: Store, plan_id: int, part: str, number: int, outcome: Outcome, now: datetime) -> None:
+def begin_step(store: Store, step: StepRow, now: datetime) -> None:
+    """Written before the step runs: after a crash one knows what may have happened.
+
+    Fails when it was begun before.
+    """
     store.db.execute(
-        "UPDATE steps_done SET ended_at = ?, ok = ?, says = ?, output = ? WHERE plan = ? AND part = ? AND number = ?",
-        (text_of(now), int(outcome.ok), redact(outcome.says), redact(outcome.output), plan_id, part, number),
+        "INSERT INTO steps_done (plan, part, number, begun_at) VALUES (?,?,?,?)",
+        (step.plan, step.part, step.number, stamp(now)),
     )
 
 
-def forget_step(store: Store, plan_id: int, part: str, number: int) -> None:
+def end_step(store: Store, step: StepRow, outcome: Outcome, now: datetime) -> None:
+    store.db.execute(
+        "UPDATE steps_done SET ended_at = ?, ok = ?, reason = ?, output = ? WHERE plan = ? AND part = ? AND number = ?",
+        (
+            stamp(now),
+            int(outcome.ok),
+            pack_reason(outcome.reason),
+            redact(outcome.output),
+            step.plan,
+            step.part,
+            step.number,
+        ),
+    )
+
+
+def forget_step(store: Store, step: StepRow) -> None:
     """A person chose to go on: this step is begun again. What it did the first time is in the audit."""
-    store.db.execute("DELETE FROM steps_done WHERE plan = ? AND part = ? AND number = ?", (plan_id, part, number))
-
-
-def steps_of(store: Store, plan_id: int) -> list[dict[str, Any]]:
-    rows = store.db.execute(
-        "SELECT part, number, begun_at, ended_at, ok, says, output FROM steps_done WHERE plan = ? ORDER BY id", (plan_id,)
+    store.db.execute(
+        "DELETE FROM steps_done WHERE plan = ? AND part = ? AND number = ?",
+        (step.plan, step.part, step.number),
     )
-    return [dict(row) for row in rows]
+
+
+@reads_rows
+def steps_of(store: Store, plan_id: int) -> list[dict[str, Any]]:
+    """The steps that were begun, in order; `reason` says how each ended."""
+    names = ("part", "number", "begun_at", "ended_at", "ok", "output")
+    rows = store.db.execute("SELECT * FROM steps_done WHERE plan = ? ORDER BY id", (plan_id,))
+    return [{**{name: row[name] for name in names}, "reason": reason_of(row)} for row in rows]
 
 
 # what budgets count
@@ -184,36 +253,63 @@ def begin_action(store: Store, plan: Plan, now: datetime) -> None:
     for recipe, key, _ in plan.parts:
         store.db.execute(
             "INSERT INTO actions (plan, recipe, key, at, restarted, state, forgotten) VALUES (?,?,?,?,?,'begun',0)",
-            (plan.id, recipe, key, text_of(now), int(plan.restarts)),
+            (plan.id, recipe, key, stamp(now), int(plan.restarts)),
         )
 
 
+def action_begun(store: Store, plan_id: int) -> bool:
+    return store.db.execute("SELECT 1 FROM actions WHERE plan = ?", (plan_id,)).fetchone() is not None
+
+
+def refused_by(store: Store, plan_id: int) -> str:
+    """Who said no to a plan; '' when nobody did."""
+    row = store.db.execute(
+        "SELECT by FROM refusals WHERE plan = ? ORDER BY id LIMIT 1", (plan_id,)
+    ).fetchone()
+    return str(row["by"]) if row else ""
+
+
 def end_action(store: Store, plan_id: int, recipe: str, key: str, state: str) -> None:
-    store.db.execute("UPDATE actions SET state = ? WHERE plan = ? AND recipe = ? AND key = ?", (state, plan_id, recipe, key))
+    store.db.execute(
+        "UPDATE actions SET state = ? WHERE plan = ? AND recipe = ? AND key = ?",
+        (state, plan_id, recipe, key),
+    )
 
 
 def note_starts(store: Store, times: Iterable[datetime]) -> None:
     """Starts of the gateway, by anyone; the same start seen again (or a second later, by its log) is one."""
-    known = [datetime.fromisoformat(row["at"]) for row in store.db.execute("SELECT at FROM starts ORDER BY at DESC LIMIT 500")]
+    known = [
+        datetime.fromisoformat(row["at"])
+        for row in store.db.execute("SELECT at FROM starts ORDER BY at DESC LIMIT 500")
+    ]
     for at in sorted(times):
         if not any(abs(at - one) < timedelta(seconds=10) for one in known):
-            store.db.execute("INSERT OR IGNORE INTO starts (at) VALUES (?)", (text_of(at),))
+            store.db.execute("INSERT OR IGNORE INTO starts (at) VALUES (?)", (stamp(at),))
             known.append(at)
 
 
+@reads_rows
 def history(
-    store: Store | None, now: datetime, maintenance_until: datetime | None = None, not_checked: Iterable[str] = (), besides: int = 0
+    store: Store | None,
+    now: datetime,
+    not_checked: Iterable[str] = (),
+    besides: int = 0,
 ) -> History:
-    """What the planner must know; the rows of the last month, and all that lie in the future; without the plan `besides`."""
+    """What the planner must know; the rows of the last month, and all that lie in the future; without the
+    plan `besides`.
+    """
     if store is None:
-        return History(maintenance_until=maintenance_until, not_checked=frozenset(not_checked))
-    since = text_of(now - timedelta(days=31))
+        return History(not_checked=frozenset(not_checked))
+    since = stamp(now - timedelta(days=31))
     armed = store.db.execute("SELECT * FROM arming ORDER BY id DESC LIMIT 1").fetchone()
-    last_armed = store.db.execute("SELECT seen, at FROM arming WHERE armed = 1 ORDER BY id DESC LIMIT 1").fetchone()
+    last_armed = store.db.execute(
+        "SELECT seen, at FROM arming WHERE armed = 1 ORDER BY id DESC LIMIT 1"
+    ).fetchone()
     seen = last_armed["seen"] if last_armed else 0
 
     def done_at(row: Any) -> datetime:
-        # What was done before a person armed it was not done after: so a clock that was wrong for a while can be put right.
+        # What was done before a person armed it was not done after: so a clock that was wrong for a while can
+        # be put right.
         at = datetime.fromisoformat(row["at"])
         return min(at, datetime.fromisoformat(last_armed["at"])) if row["id"] <= seen else at
 
@@ -226,70 +322,61 @@ def history(
             "ok" if row["forgotten"] and row["state"] == "failed" else row["state"],
             row["plan"],
             row["id"] > seen,
+            (when(row["ended_at"]) or done_at(row)) - done_at(row),
         )
-        for row in store.db.execute("SELECT * FROM actions WHERE at > ? AND plan <> ? ORDER BY id", (since, besides))
+        for row in store.db.execute(
+            "SELECT actions.*, (SELECT max(ended_at) FROM steps_done WHERE steps_done.plan = actions.plan) AS ended_at "
+            "FROM actions WHERE at > ? AND plan <> ? ORDER BY id",
+            (since, besides),
+        )
     )
     starts = tuple(
-        datetime.fromisoformat(row["at"]) for row in store.db.execute("SELECT at FROM starts WHERE at > ? ORDER BY at", (since,))
+        datetime.fromisoformat(row["at"])
+        for row in store.db.execute("SELECT at FROM starts WHERE at > ? ORDER BY at", (since,))
     )
     refusals = tuple(
-        Refusal(row["recipe"], datetime.fromisoformat(row["until"]), row["by"], datetime.fromisoformat(row["at"]))
-        for row in store.db.execute("SELECT * FROM refusals WHERE until > ?", (text_of(now),))
+        Refusal(
+            row["recipe"], datetime.fromisoformat(row["until"]), row["by"], datetime.fromisoformat(row["at"])
+        )
+        for row in store.db.execute("SELECT * FROM refusals WHERE until > ?", (stamp(now),))
     )
-    off = Disarmed(datetime.fromisoformat(armed["at"]), armed["by"], armed["why"]) if armed and not armed["armed"] else None
+    off = (
+        Disarmed(datetime.fromisoformat(armed["at"]), armed["by"], reason_of(armed) or plain(""))
+        if armed and not armed["armed"]
+        else None
+    )
     marks = ",".join("?" * len(UNFINISHED))
     begun = tuple(
         row["id"]
-        for row in store.db.execute(f"SELECT id FROM plans WHERE state IN ({marks}) AND id <> ? ORDER BY id", (*UNFINISHED, besides))
+        for row in store.db.execute(
+            f"SELECT id FROM plans WHERE state IN ({marks}) AND id <> ? ORDER BY id", (*UNFINISHED, besides)
+        )
     )
-    return History(actions, starts, refusals, off, begun, maintenance_until, frozenset(not_checked))
+    planned = maintenance(store, now)
+    until = planned.until if planned else None
+    return History(actions, starts, refusals, off, begun, until, frozenset(not_checked))
 
 
-def set_armed(store: Store, armed: bool, by: str, why: str, now: datetime) -> bool:
-    """True when it was the other way round before. Arming also forgets starts that a wrong clock put into the future."""
+def set_armed(store: Store, armed: bool, by: str, why: Reason, now: datetime) -> bool:
+    """True when it was the other way round before.
+
+    Arming also forgets starts that a wrong clock put into the future.
+    """
     row = store.db.execute("SELECT armed FROM arming ORDER BY id DESC LIMIT 1").fetchone()
     changed = bool(row["armed"] if row else 1) != armed
     if armed:
-        store.db.execute("DELETE FROM starts WHERE at > ?", (text_of(now),))
+        store.db.execute("DELETE FROM starts WHERE at > ?", (stamp(now),))
     if changed or armed:
         seen = store.db.execute("SELECT coalesce(max(id), 0) FROM actions").fetchone()[0]
-        store.db.execute("INSERT INTO arming (armed, by, why, at, seen) VALUES (?,?,?,?,?)", (int(armed), by, why, text_of(now), seen))
+        store.db.execute(
+            "INSERT INTO arming (armed, by, reason, at, seen) VALUES (?,?,?,?,?)",
+            (int(armed), by, pack_reason(why), stamp(now), seen),
+        )
     return changed
 
 
 def forget_failures(store: Store) -> None:
     store.db.execute("UPDATE actions SET forgotten = 1 WHERE state = 'failed'")
-
-
-# audit
-
-
-def audit(
-    store: Store, what: str, now: datetime, plan: Plan | None = None, by: str = "", via: str = "", says: str = "", more: Any = None
-) -> None:
-    """One line that nobody can change afterwards: who, what, when, why, output. Never a code."""
-    store.db.execute(
-        "INSERT INTO audit (at, what, plan, by, via, digest, says, more) VALUES (?,?,?,?,?,?,?,?)",
-        (
-            text_of(now),
-            what,
-            plan.id if plan else None,
-            by,
-            via,
-            plan.digest if plan else "",
-            redact(says),
-            redact(json.dumps(more, ensure_ascii=False)) if more is not None else "",
-        ),
-    )
-
-
-def audit_lines(store: Store, plan_id: int | None = None) -> list[dict[str, Any]]:
-    where, values = ("WHERE plan = ?", (plan_id,)) if plan_id is not None else ("", ())
-    lines = [dict(row) for row in store.db.execute(f"SELECT * FROM audit {where} ORDER BY id", values)]
-    for line in lines:
-        with suppress(ValueError):
-            line["more"] = json.loads(line["more"]) if line["more"] else None
-    return lines
 
 
 def with_id(plan: Plan, plan_id: int) -> Plan:

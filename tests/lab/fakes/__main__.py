@@ -31,8 +31,9 @@ class Hook:
         return [web.route("*", "/hook{rest:.*}", self.take)]
 
     async def take(self, request: web.Request) -> web.Response:
-        self.got.append({"at": time.time(), "path": request.path, "method": request.method,
-                         "body": await request.text()})
+        self.got.append(
+            {"at": time.time(), "path": request.path, "method": request.method, "body": await request.text()}
+        )
         return web.json_response({})
 
 

@@ -62,30 +62,58 @@ class Llm:
         if refusal := refuse(how):
             return refusal
         if not body.get("stream"):
-            return web.json_response({"id": "lab", "object": "chat.completion", "model": "lab-model", "choices": [
-                {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "A title"}}],
-                "usage": {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}})
+            return web.json_response(
+                {
+                    "id": "lab",
+                    "object": "chat.completion",
+                    "model": "lab-model",
+                    "choices": [
+                        {
+                            "index": 0,
+                            "finish_reason": "stop",
+                            "message": {"role": "assistant", "content": "A title"},
+                        }
+                    ],
+                    "usage": {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7},
+                }
+            )
         out = await open_stream(request)
         if how["do"] == "sensitive" or (how["do"] == "sensitive-after-tool" and steps):
             await out.write(sse({"error": {"message": SENSITIVE, "type": "bad_request_error", "code": 1027}}))
             return out
-        if how["do"] == "drip":             # a word now and then, for a long time
+        if how["do"] == "drip":  # a word now and then, for a long time
             for _ in range(how.get("count", 10)):
                 await out.write(sse(chunk({"role": "assistant", "content": "drop "})))
                 await asyncio.sleep(how.get("every", 1))
         if how["do"] in ("hang", "reset", "tls"):
             return await self.misbehave(how, request, out, sse(chunk({"role": "assistant", "content": ""})))
         if (how["do"] == "tools" or how["do"] == "sensitive-after-tool") and steps < how.get("steps", 1):
-            call = {"index": 0, "id": f"call_{time.time_ns()}", "type": "function", "function": {
-                "name": "terminal", "arguments": json.dumps({"command": how.get("command", "true")})}}
+            call = {
+                "index": 0,
+                "id": f"call_{time.time_ns()}",
+                "type": "function",
+                "function": {
+                    "name": "terminal",
+                    "arguments": json.dumps({"command": how.get("command", "true")}),
+                },
+            }
             await out.write(sse(chunk({"role": "assistant", "tool_calls": [call]})))
             await out.write(sse(chunk({}, "tool_calls")))
         else:
             await asyncio.sleep(how.get("after", 0))
-            await out.write(sse(chunk({"role": "assistant", "content": how.get("say", "Here is the answer.")})))
+            await out.write(
+                sse(chunk({"role": "assistant", "content": how.get("say", "Here is the answer.")}))
+            )
             await out.write(sse(chunk({}, "stop")))
-        await out.write(sse({**chunk({}), "choices": [], "usage": {
-            "prompt_tokens": 50, "completion_tokens": 5, "total_tokens": 55}}))
+        await out.write(
+            sse(
+                {
+                    **chunk({}),
+                    "choices": [],
+                    "usage": {"prompt_tokens": 50, "completion_tokens": 5, "total_tokens": 55},
+                }
+            )
+        )
         await out.write(b"data: [DONE]\n\n")
         return out
 
@@ -96,11 +124,20 @@ class Llm:
         self.requests.append({"at": time.time(), "asked": asked[-200:], "do": how["do"]})
         if refusal := refuse(how):
             return refusal
-        whole = {"id": "msg_lab", "type": "message", "role": "assistant", "model": "lab-model", "content": [],
-                 "stop_reason": None, "stop_sequence": None, "usage": {"input_tokens": 50, "output_tokens": 1}}
+        whole = {
+            "id": "msg_lab",
+            "type": "message",
+            "role": "assistant",
+            "model": "lab-model",
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": {"input_tokens": 50, "output_tokens": 1},
+        }
         if not body.get("stream"):
-            return web.json_response({**whole, "stop_reason": "end_turn",
-                                      "content": [{"type": "text", "text": "A title"}]})
+            return web.json_response(
+                {**whole, "stop_reason": "end_turn", "content": [{"type": "text", "text": "A title"}]}
+            )
         out = await open_stream(request)
         start = event("message_start", {"message": whole})
         if how["do"] == "sensitive" or (how["do"] == "sensitive-after-tool" and steps):
@@ -111,7 +148,10 @@ class Llm:
         await out.write(start)
         if (how["do"] == "tools" or how["do"] == "sensitive-after-tool") and steps < how.get("steps", 1):
             block = {"type": "tool_use", "id": f"toolu_{time.time_ns()}", "name": "terminal", "input": {}}
-            delta = {"type": "input_json_delta", "partial_json": json.dumps({"command": how.get("command", "true")})}
+            delta = {
+                "type": "input_json_delta",
+                "partial_json": json.dumps({"command": how.get("command", "true")}),
+            }
             stop = "tool_use"
         else:
             await asyncio.sleep(how.get("after", 0))
@@ -121,15 +161,20 @@ class Llm:
         await out.write(event("content_block_start", {"index": 0, "content_block": block}))
         await out.write(event("content_block_delta", {"index": 0, "delta": delta}))
         await out.write(event("content_block_stop", {"index": 0}))
-        await out.write(event("message_delta", {"delta": {"stop_reason": stop, "stop_sequence": None},
-                                                "usage": {"output_tokens": 5}}))
+        await out.write(
+            event(
+                "message_delta",
+                {"delta": {"stop_reason": stop, "stop_sequence": None}, "usage": {"output_tokens": 5}},
+            )
+        )
         await out.write(event("message_stop", {}))
         return out
 
-    async def misbehave(self, how: dict, request: web.Request, out: web.StreamResponse,
-                        first: bytes) -> web.StreamResponse:
+    async def misbehave(
+        self, how: dict, request: web.Request, out: web.StreamResponse, first: bytes
+    ) -> web.StreamResponse:
         match how["do"]:
-            case "hang":                    # a 200 with headers, then never a chunk
+            case "hang":  # a 200 with headers, then never a chunk
                 self.hanging += 1
                 since = self.released
                 try:
@@ -141,8 +186,9 @@ class Llm:
                 await out.write(first)
                 if request.transport:
                     request.transport.abort()
-            case "tls":                     # the next record of this connection arrives damaged
-                await asyncio.sleep(0.2)    # but not the headers, which are still on their way through the relay
+            case "tls":  # the next record of this connection arrives damaged
+                # but not the headers, which are still on their way through the relay
+                await asyncio.sleep(0.2)
                 request.app["tls"].damage(request)
                 await out.write(first)
                 await asyncio.sleep(0.5)
@@ -156,15 +202,18 @@ def refuse(how: dict) -> web.Response | None:
         case "broken":
             return problem(500, "internal_error", "Internal server error")
         case "quota":
-            return problem(429, "insufficient_quota", "You exceeded your current quota, please check your plan")
+            return problem(
+                429, "insufficient_quota", "You exceeded your current quota, please check your plan"
+            )
         case "bad-key":
             return problem(401, "invalid_request_error", "Incorrect API key provided: lab-****")
     return None
 
 
 def problem(status: int, kind: str, message: str) -> web.Response:
-    return web.json_response({"type": "error", "error": {"message": message, "type": kind, "code": kind}},
-                             status=status)
+    return web.json_response(
+        {"type": "error", "error": {"message": message, "type": kind, "code": kind}}, status=status
+    )
 
 
 def last_question(messages: list[dict]) -> tuple[str, int]:
@@ -187,8 +236,13 @@ async def open_stream(request: web.Request) -> web.StreamResponse:
 
 
 def chunk(delta: dict, finish: str | None = None) -> dict:
-    return {"id": "lab", "object": "chat.completion.chunk", "created": int(time.time()), "model": "lab-model",
-            "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+    return {
+        "id": "lab",
+        "object": "chat.completion.chunk",
+        "created": int(time.time()),
+        "model": "lab-model",
+        "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
+    }
 
 
 def sse(data: dict) -> bytes:

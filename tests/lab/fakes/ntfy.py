@@ -13,7 +13,7 @@ class Ntfy:
     def __init__(self) -> None:
         self.messages: list[dict] = []
         self.ids = itertools.count(1)
-        self.mode = "up"                # up · broken: 500 to every publish
+        self.mode = "up"  # up · broken: 500 to every publish
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -26,8 +26,15 @@ class Ntfy:
 
     def put(self, topic: str, message: str, **more) -> dict:
         number = next(self.ids)
-        entry = {"id": f"lab{number:09d}", "time": int(time.time()), "expires": int(time.time()) + 43200,
-                 "event": "message", "topic": topic, "message": message, **more}
+        entry = {
+            "id": f"lab{number:09d}",
+            "time": int(time.time()),
+            "expires": int(time.time()) + 43200,
+            "event": "message",
+            "topic": topic,
+            "message": message,
+            **more,
+        }
         self.messages.append(entry)
         return entry
 
@@ -37,17 +44,25 @@ class Ntfy:
         body = json.loads(await request.text() or "{}")
         topic = body.pop("topic", "")
         if self.mode == "broken" or not topic:
-            return web.json_response({"code": 50001, "http": 500, "error": "internal server error"}, status=500)
+            return web.json_response(
+                {"code": 50001, "http": 500, "error": "internal server error"}, status=500
+            )
         return web.json_response(self.put(topic, body.pop("message", "triggered"), **body))
 
     async def publish(self, request: web.Request) -> web.Response:
         if self.mode == "broken":
-            return web.json_response({"code": 50001, "http": 500, "error": "internal server error"}, status=500)
+            return web.json_response(
+                {"code": 50001, "http": 500, "error": "internal server error"}, status=500
+            )
         headers = {key.lower().removeprefix("x-"): value for key, value in request.headers.items()}
-        known = {key: headers[key] for key in ("title", "priority", "tags", "actions", "click") if key in headers}
+        known = {
+            key: headers[key] for key in ("title", "priority", "tags", "actions", "click") if key in headers
+        }
         if "actions" in known:
             known["actions"] = parse_actions(known["actions"])
-        return web.json_response(self.put(request.match_info["topic"], await request.text() or "triggered", **known))
+        return web.json_response(
+            self.put(request.match_info["topic"], await request.text() or "triggered", **known)
+        )
 
     async def poll(self, request: web.Request) -> web.Response:
         topics = request.match_info["topics"].split(",")
@@ -59,9 +74,11 @@ class Ntfy:
             found = [m for m in found if m["time"] >= int(since)]
         elif since != "all":
             ids = [m["id"] for m in found]
-            if since in ids:                        # an unknown id means everything, as in ntfy
-                found = found[ids.index(since) + 1:]
-        return web.Response(text="".join(json.dumps(m) + "\n" for m in found), content_type="application/x-ndjson")
+            if since in ids:  # an unknown id means everything, as in ntfy
+                found = found[ids.index(since) + 1 :]
+        return web.Response(
+            text="".join(json.dumps(m) + "\n" for m in found), content_type="application/x-ndjson"
+        )
 
 
 def parse_actions(header: str) -> list[dict]:

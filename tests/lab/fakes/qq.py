@@ -3,7 +3,8 @@
 Scripts for the WebSocket: `normal`; `stale-loop` (the sessions of now are dead: every resume of
 one is accepted and cut at once, a new session works);
 `close-4009` (one close with 4009, then normal); `dropped` (the socket is cut and the endpoint is gone);
-`close:CODE:once` and `close:CODE:always` (closed with this code, the second also each time it is ready again).
+`close:CODE:once` and `close:CODE:always` (closed with this code, the second also each time it is ready
+again).
 """
 
 from __future__ import annotations
@@ -55,9 +56,16 @@ class Qq:
 
     async def say(self, text: str, user: str = "QQUSER1") -> None:
         for socket in self.sockets:
-            await self.dispatch(socket, "C2C_MESSAGE_CREATE", {
-                "id": f"ROBOT1.0_{time.time_ns()}", "content": text, "author": {"user_openid": user, "id": user},
-                "timestamp": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())})
+            await self.dispatch(
+                socket,
+                "C2C_MESSAGE_CREATE",
+                {
+                    "id": f"ROBOT1.0_{time.time_ns()}",
+                    "content": text,
+                    "author": {"user_openid": user, "id": user},
+                    "timestamp": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()),
+                },
+            )
 
     # requests
 
@@ -103,21 +111,28 @@ class Qq:
             case 2:
                 self.counts["identify"] += 1
                 self.sessions.append(f"lab-session-{len(self.sessions) + 1}")
-                await self.dispatch(socket, "READY", {
-                    "version": 1, "session_id": self.sessions[-1],
-                    "user": {"id": "1", "username": "lab", "bot": True}, "shard": [0, 0]})
+                await self.dispatch(
+                    socket,
+                    "READY",
+                    {
+                        "version": 1,
+                        "session_id": self.sessions[-1],
+                        "user": {"id": "1", "username": "lab", "bot": True},
+                        "shard": [0, 0],
+                    },
+                )
                 await self.close_again(socket)
             case 6:
                 self.counts["resume"] += 1
                 await self.dispatch(socket, "RESUMED", {})
                 await self.close_again(socket)
                 if said.get("d", {}).get("session_id") in self.stale:
-                    await asyncio.sleep(0.1)        # the client reads RESUMED before the line goes dead
+                    await asyncio.sleep(0.1)  # the client reads RESUMED before the line goes dead
                     cut(socket)
 
     async def close_again(self, socket: web.WebSocketResponse) -> None:
         if self.script.startswith("close:"):
-            await asyncio.sleep(0.1)        # the client reads what came before it
+            await asyncio.sleep(0.1)  # the client reads what came before it
             await socket.close(code=int(self.script.split(":")[1]), message=b"lab")
 
 

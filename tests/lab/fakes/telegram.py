@@ -10,7 +10,7 @@ import time
 
 from aiohttp import web
 
-LONGEST_POLL = 3.0      # a real server holds 10 s and more; shorter keeps a stop from waiting on it
+LONGEST_POLL = 3.0  # a real server holds 10 s and more; shorter keeps a stop from waiting on it
 
 
 class Bot:
@@ -18,14 +18,14 @@ class Bot:
         self.number = number
         self.updates: list[dict] = []
         self.sent: list[dict] = []
-        self.poller = 0                 # the newest getUpdates; an older one is thrown out with 409
+        self.poller = 0  # the newest getUpdates; an older one is thrown out with 409
         self.more = asyncio.Event()
 
 
 class Telegram:
     def __init__(self) -> None:
         self.bots: dict[str, Bot] = {}
-        self.mode = "up"                # up · down: the connection is cut · rejected: 401
+        self.mode = "up"  # up · down: the connection is cut · rejected: 401
         self.ids = itertools.count(1)
 
     def routes(self) -> list[web.RouteDef]:
@@ -40,9 +40,18 @@ class Telegram:
         """A person writes; in a group when it has a title."""
         number = next(self.ids)
         person = {"id": user or chat, "is_bot": False, "first_name": f"Person {user or chat}"}
-        place = {"id": chat, "type": "group", "title": title} if title else {
-            "id": chat, "type": "private", "first_name": person["first_name"]}
-        message = {"message_id": number, "from": person, "chat": place, "date": int(time.time()), "text": text}
+        place = (
+            {"id": chat, "type": "group", "title": title}
+            if title
+            else {"id": chat, "type": "private", "first_name": person["first_name"]}
+        )
+        message = {
+            "message_id": number,
+            "from": person,
+            "chat": place,
+            "date": int(time.time()),
+            "text": text,
+        }
         if text.startswith("/"):
             message["entities"] = [{"type": "bot_command", "offset": 0, "length": len(text.split()[0])}]
         self._push(token, {"message": message})
@@ -50,9 +59,22 @@ class Telegram:
 
     def press(self, token: str, data: str, chat: int = 42, user: int = 0) -> None:
         person = {"id": user or chat, "is_bot": False, "first_name": "Person"}
-        self._push(token, {"callback_query": {"id": str(next(self.ids)), "from": person, "chat_instance": "1",
-                           "data": data, "message": {"message_id": 1, "date": int(time.time()),
-                                                     "chat": {"id": chat, "type": "private"}}}})
+        self._push(
+            token,
+            {
+                "callback_query": {
+                    "id": str(next(self.ids)),
+                    "from": person,
+                    "chat_instance": "1",
+                    "data": data,
+                    "message": {
+                        "message_id": 1,
+                        "date": int(time.time()),
+                        "chat": {"id": chat, "type": "private"},
+                    },
+                }
+            },
+        )
 
     def _push(self, token: str, update: dict) -> None:
         bot = self.bot(token)
@@ -67,7 +89,9 @@ class Telegram:
                 request.transport.abort()
             return web.Response()
         if self.mode == "rejected":
-            return web.json_response({"ok": False, "error_code": 401, "description": "Unauthorized"}, status=401)
+            return web.json_response(
+                {"ok": False, "error_code": 401, "description": "Unauthorized"}, status=401
+            )
         bot = self.bot(request.match_info["token"])
         method = request.match_info["method"].lower()
         asked = await arguments(request)
@@ -75,16 +99,32 @@ class Telegram:
             return await self.updates(bot, asked)
         result: object = True
         if method == "getme":
-            result = {"id": 1000 + bot.number, "is_bot": True, "first_name": "Lab", "username": f"lab{bot.number}_bot",
-                      "can_join_groups": True, "can_read_all_group_messages": True, "supports_inline_queries": False}
+            result = {
+                "id": 1000 + bot.number,
+                "is_bot": True,
+                "first_name": "Lab",
+                "username": f"lab{bot.number}_bot",
+                "can_join_groups": True,
+                "can_read_all_group_messages": True,
+                "supports_inline_queries": False,
+            }
         elif method in ("sendmessage", "editmessagetext", "senddocument", "sendphoto"):
             bot.sent.append({"at": time.time(), "method": method, **asked})
             chat = int(asked.get("chat_id", 0) or 0)
-            result = {"message_id": next(self.ids), "date": int(time.time()), "text": asked.get("text", ""),
-                      "chat": {"id": chat, "type": "group" if chat < 0 else "private"},
-                      "from": {"id": 1000 + bot.number, "is_bot": True, "first_name": "Lab"}}
+            result = {
+                "message_id": next(self.ids),
+                "date": int(time.time()),
+                "text": asked.get("text", ""),
+                "chat": {"id": chat, "type": "group" if chat < 0 else "private"},
+                "from": {"id": 1000 + bot.number, "is_bot": True, "first_name": "Lab"},
+            }
         elif method == "getchat":
-            result = {"id": int(asked["chat_id"]), "type": "private", "accent_color_id": 0, "max_reaction_count": 11}
+            result = {
+                "id": int(asked["chat_id"]),
+                "type": "private",
+                "accent_color_id": 0,
+                "max_reaction_count": 11,
+            }
         elif method == "getwebhookinfo":
             result = {"url": "", "has_custom_certificate": False, "pending_update_count": 0}
         return web.json_response({"ok": True, "result": result})
@@ -100,13 +140,21 @@ class Telegram:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(bot.more.wait(), left)
         if bot.poller != mine:
-            return web.json_response({"ok": False, "error_code": 409, "description":
-                                      "Conflict: terminated by other getUpdates request"}, status=409)
+            return web.json_response(
+                {
+                    "ok": False,
+                    "error_code": 409,
+                    "description": "Conflict: terminated by other getUpdates request",
+                },
+                status=409,
+            )
         return web.json_response({"ok": True, "result": bot.updates[:100]})
 
 
 async def arguments(request: web.Request) -> dict:
     if request.content_type == "application/json":
         return {**request.query, **json.loads(await request.text() or "{}")}
-    return {**request.query, **{key: value for key, value in (await request.post()).items()
-                                if isinstance(value, str)}}
+    return {
+        **request.query,
+        **{key: value for key, value in (await request.post()).items() if isinstance(value, str)},
+    }

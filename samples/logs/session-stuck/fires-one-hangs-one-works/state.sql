@@ -1,0 +1,7 @@
+-- Each session's last message is its user's: the model is to speak.
+create table messages (id integer primary key, session_id text not null, role text not null, content text, tool_call_id text,
+  tool_calls text, timestamp real not null);
+insert into messages (session_id, role, content, timestamp) values ('20261116_024334_f1b592e7', 'user', '', 1.0);
+insert into messages (session_id, role, content, timestamp) values ('20261116_024337_522b9bbd', 'user', '', 1.0);
+insert into messages (session_id, role, content, timestamp) values ('20261116_024337_8ca57096', 'user', '', 1.0);
+insert into messages (session_id, role, content, timestamp) values ('20261116_024337_c23195a0', 'user', '', 1.0);

@@ -1,0 +1,196 @@
+"""A machine with a container engine of its own, and a real Hermes in a container on it.
+
+The image is empty: programs and libraries are the host's, mounted read-only, so that no registry of images and no
+download is needed. Everything dies with the machine's first process.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+from . import parts
+from .gateway import Gateway
+from .machine import HERE, Done, Machine, _child
+from .waiting import until
+from .world import DIES_WITH_US, World
+
+IMAGE, NAME, INSIDE = "lab:1", "hermes-gateway", "/opt/data"
+FOLDERS = ("dev", "etc", "opt/data", "opt/lab", "proc", "root", "run", "sys", "tmp", "usr", "var")
+LINKS = ("bin", "sbin", "lib", "lib64")
+ENGINE = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+
+
+class ContainerMachine(Machine):
+    """A bare machine that keeps the host's cgroups, which an engine needs."""
+
+    def __init__(self, world: World, engine: str = "docker") -> None:
+        super().__init__(world, systemd=False)
+        self.engine = engine
+        self.daemon: subprocess.Popen | None = None
+        self.parent = f"/{self.cgroup.name}"
+        (self.folder / "host-cgroups").touch()  # boot.sh
+
+    def boot(self) -> None:
+        self.cgroup.mkdir()
+        output = (self.folder / "boot.out").open("a")
+        namespaces = ["-f", "-p", "-m", "-i", "--mount-proc", "--propagation", "private", "--kill-child"]
+        self.outer = subprocess.Popen(
+            [*DIES_WITH_US, "sh", "-c", 'echo $$ > "$0/cgroup.procs"; exec "$@"', str(self.cgroup),
+             "nsenter", "-t", str(self.world.pid), "-n", "unshare", *namespaces,
+             "sh", str(HERE / "boot.sh"), str(self.folder), sys.executable, str(HERE / "init.py")],
+            stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, env=ENGINE,
+        )  # fmt: skip
+        output.close()
+        self.pid = until(lambda: _child(self.outer.pid), "the machine's PID 1", every=0.02)
+        until(lambda: b"init.py" in Path(f"/proc/{self.pid}/cmdline").read_bytes(), "the bare init is up")
+        if self.engine == "docker":
+            self.start_engine()
+        else:
+            self._configure_podman()
+        self.tool("import", str(self._empty_image()), IMAGE)
+
+    def start_engine(self) -> None:
+        place, output = self.folder, (self.folder / "dockerd.out").open("a")
+        self.daemon = self.start(
+            ["dockerd", "--data-root", place / "dk", "--exec-root", place / "dkrun", "--pidfile", place / "dockerd.pid",
+             "-H", "unix:///run/docker.sock", "--iptables=false", "--ip6tables=false", "--bridge=none",
+             f"--cgroup-parent={self.parent}"],
+            ENGINE, stdout=output, stderr=output,
+        )  # fmt: skip
+        output.close()
+        until(
+            lambda: self.run(["docker", "version"], within=30).returncode == 0,
+            "the engine answers",
+            explain=lambda: (place / "dockerd.out").read_text()[-3000:],
+        )
+
+    def kill_engine(self) -> None:
+        """As if it crashed: its containers live on."""
+        inner = int((self.folder / "dockerd.pid").read_text())
+        os.kill(self.inner_pids()[inner], signal.SIGKILL)
+        self.daemon.wait(30)
+
+    def _configure_podman(self) -> None:
+        place = self.folder / "podman"
+        place.mkdir()
+        (place / "containers.conf").write_text(
+            '[engine]\nruntime = "runc"\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\n'
+            '[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]\n'
+        )
+        (place / "storage.conf").write_text(
+            f'[storage]\ndriver = "overlay"\ngraphroot = "{place}/graph"\nrunroot = "{place}/run"\n'
+        )
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What somebody whose engine is not the usual one gives to every command."""
+        place = self.folder / "podman"
+        if self.engine == "docker":
+            return {}
+        return {
+            "CONTAINERS_CONF": str(place / "containers.conf"),
+            "CONTAINERS_STORAGE_CONF": str(place / "storage.conf"),
+        }
+
+    def tool(self, *words: str, check: bool = True, within: float = 120) -> Done:
+        return self.run([self.engine, *words], {**ENGINE, **self.environment}, check=check, within=within)
+
+    def _empty_image(self) -> Path:
+        path = self.folder / "image.tar"
+        with tarfile.open(path, "w") as image:
+            for name in FOLDERS:
+                folder = tarfile.TarInfo(name)
+                folder.type, folder.mode = tarfile.DIRTYPE, 0o755
+                image.addfile(folder)
+            for name in LINKS:
+                link = tarfile.TarInfo(name)
+                link.type, link.linkname = tarfile.SYMTYPE, f"usr/{name}"
+                image.addfile(link)
+            users = b"root:x:0:0:root:/root:/bin/sh\n"
+            file = tarfile.TarInfo("etc/passwd")
+            file.size = len(users)
+            image.addfile(file, io.BytesIO(users))
+        return path
+
+    def kill(self, *frozen: subprocess.Popen) -> None:
+        super().kill(*frozen)
+        if self.daemon:
+            self.daemon.wait(30)
+        for folder in Path("/sys/fs/cgroup").glob(f"*{self.parent}"):
+            for place, _, _ in os.walk(folder, topdown=False):
+                if Path(place).exists():
+                    os.rmdir(place)
+        shutil.rmtree(self.folder / "dk", ignore_errors=True)
+
+
+class ContainerGateway(Gateway):
+    """A Hermes whose home is a volume; with `s6` it is one of two services below s6-svscan."""
+
+    def __init__(
+        self, machine: ContainerMachine, version: str, s6: bool = False, options: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(machine, version)
+        self.machine: ContainerMachine = machine
+        self.s6, self.options = s6, options
+        self.extra = machine.folder / "inside"  # /opt/lab
+        self.extra.mkdir()
+
+    def create(self) -> str:
+        """A new container, running; its id."""
+        hermes, python = parts.hermes(self.version), Path(sys.base_prefix)
+        read_only = ["/usr", "/etc/ssl", "/etc/ld.so.cache", *map(str, {hermes, python} - {Path("/usr")})]
+        volumes = [
+            f"{self.home}:{INSIDE}",
+            f"{self.extra}:/opt/lab:ro",
+            *(f"{path}:{path}:ro" for path in read_only),
+        ]
+        command = [str(self.python), "-m", "hermes_cli.main", "gateway", "run"]
+        if self.s6:
+            command = ["/bin/sh", "/opt/lab/init", *command]
+            self._write_services()
+        done = self.machine.tool(
+            "run", "-d", "--name", NAME, "--network", "host", *self.options,
+            *(word for volume in volumes for word in ("-v", volume)),
+            *(word for name, value in self._variables().items() for word in ("-e", f"{name}={value}")),
+            IMAGE, *command,
+        )  # fmt: skip
+        return done.stdout.split()[-1]
+
+    def _variables(self) -> dict[str, str]:
+        return {"HERMES_HOME": INSIDE, "HOME": INSIDE, "PATH": "/usr/bin", "PYTHONPATH": "/opt/lab"}
+
+    def _write_services(self) -> None:
+        """The layout of the official image: one folder per profile below /run/service."""
+        (self.extra / "init").write_text(
+            "for name in gateway-default gateway-work; do mkdir -p /run/service/$name; done\n"
+            "printf '#!/bin/sh\\nexec %s\\n' \"$*\" > /run/service/gateway-default/run\n"
+            "printf '#!/bin/sh\\nexec sleep 100000\\n' > /run/service/gateway-work/run\n"
+            "chmod 755 /run/service/*/run\nexec s6-svscan /run/service\n"
+        )
+
+    def start(self) -> None:
+        self.id = self.create()
+        self.wait_until_running()
+
+    @property
+    def pid(self) -> int:
+        """Outside: of the process that holds the lock."""
+        words = self.machine.run(
+            [self.python, "-c", "import sys\nfrom pathlib import Path\nino = Path(sys.argv[1]).stat().st_ino\n"
+             "print(*[l.split()[4] for l in open('/proc/locks') if l.split()[5].endswith(f':{ino}')])",
+             self.home / "gateway.lock"],
+        ).stdout.split()  # fmt: skip
+        return int(words[0]) if words else 0
+
+    def state_of_container(self) -> str:
+        return self.machine.tool("inspect", "--format", "{{.State.Status}}", NAME).stdout.strip()
+
+    def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
+        self.machine.run(["kill", f"-{int(number)}", str(self.pid)], check=True)

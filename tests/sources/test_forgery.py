@@ -1,0 +1,260 @@
+"""What a user name can write into a log, and what a torn line leaves behind. The rule is in docs/security.md."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from itertools import product
+from pathlib import Path
+
+import pytest
+from homes import saved
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from watchdog.pipeline import look
+
+DAY = datetime(2026, 5, 19, 10, 0, tzinfo=UTC)
+NOW = DAY + timedelta(minutes=41)
+TAILS = (
+    "",
+    " reply_to_id=None reply_to_text=''",
+    " reply_to_id=None reply_to_text='' queued=False",
+    " mood=calm",
+)
+
+
+def record(seconds: float, message: str, logger: str = "gateway.run", session: str = "") -> str:
+    at = DAY + timedelta(seconds=seconds)
+    tag = f" [{session}]" if session else ""
+    return f"{at:%Y-%m-%d %H:%M:%S},{at.microsecond // 1000:03d} INFO{tag} {logger}: {message}\n"
+
+
+def inbound(seconds: float, chat: int | str, name: str = "Ann", said: str = "hi", tail: str = "") -> str:
+    return record(seconds, f"inbound message: platform=telegram user={name} chat={chat} msg={said!r}{tail}")
+
+
+def answer(seconds: float, chat: int | str) -> str:
+    return record(
+        seconds, f"response ready: platform=telegram chat={chat} time=1.0s api_calls=1 response=1 chars"
+    )
+
+
+def turn(seconds: float, session: str, said: str) -> str:
+    text = f"conversation turn: session={session} model=m provider=p platform=telegram history=0 msg={said!r}"
+    return record(seconds, text, "agent.turn_context", session)
+
+
+def over(seconds: float, session: str) -> str:
+    return record(
+        seconds, f"Turn ended: reason=text_response model=m session={session}", "agent.loop", session
+    )
+
+
+def healthy(seconds: float, chat: int | str, name: str = "Ann", tail: str = "") -> list[str]:
+    """An answered message as both logs show it; what only agent.log holds begins with a space."""
+    said, session = f"question {seconds}", f"s{chat}"
+    return [
+        inbound(seconds, chat, name, said, tail),
+        " " + turn(seconds + 0.3, session, said),
+        " " + over(seconds + 2, session),
+        answer(seconds + 2.1, chat),
+    ]
+
+
+def stuck(seconds: float, chat: int | str) -> list[str]:
+    return [inbound(seconds, chat, said="help me"), " " + turn(seconds + 0.3, f"s{chat}", "help me")]
+
+
+def write(folder: Path, records: list[str]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "gateway.log").write_text("".join(one for one in records if not one.startswith(" 2")), "utf-8")
+    (folder / "agent.log").write_text("".join(one.removeprefix(" ") for one in records), "utf-8")
+    return folder
+
+
+def seen(book, folder: Path) -> tuple[set[str], set[str]]:
+    """(what is found, what is told as not to be seen), of chats; and both engines agree on it."""
+    told = []
+    for plain in (False, True):
+        found, reading = look(book.rules, saved(folder, plain=plain), None, NOW)
+        told.append(
+            (
+                {one.key for one in found.findings if one.rule == "session-stuck" and one.ended_at is None},
+                {
+                    name.removeprefix("session-stuck ")
+                    for name in reading.blind
+                    if name.startswith("session-stuck ")
+                },
+            )
+        )
+        assert {one.rule for one in found.findings if one.ended_at is None} <= {"session-stuck"}
+    assert told[0] == told[1]
+    return told[0]
+
+
+OPENINGS = ("Eve", "Eve chat=7 msg='x'", "Eve chat=7 msg='x' reply_to_id=None reply_to_text=''")
+ENDINGS = ("", "STAMP user=Bob")
+HOSTILE = list(product(OPENINGS, ENDINGS, TAILS[:2]))
+
+
+def hostile_name(opening: str, ending: str, inside: list[str]) -> str:
+    """A name that holds whole records, and perhaps the head of one more that the real tail then completes."""
+    last = inbound(61, "@", "@")[
+        : len("2026-05-19 10:01:01,000 INFO gateway.run: inbound message: platform=telegram ")
+    ]
+    return opening + "\n" + "".join(inside) + (last + "user=Bob" if ending else "")
+
+
+@pytest.mark.parametrize(("opening", "ending", "tail"), HOSTILE)
+@pytest.mark.parametrize("innocent_first", [True, False])
+def test_a_name_that_holds_a_forged_and_an_innocent_inbound_record_makes_no_finding(
+    book, tmp_path, opening, ending, tail, innocent_first
+):
+    inside = [inbound(60, 13, "Bo", tail=tail), inbound(60.5, 42, "Cy", tail=tail)]
+    name = hostile_name(opening, ending, inside if innocent_first else inside[::-1])
+    records = [*healthy(10, 1), *healthy(60, 99, name, tail), *healthy(100, 2), *healthy(600, 3)]
+    found, _ = seen(book, write(tmp_path, records))
+    assert found == set()
+
+
+@pytest.mark.parametrize(("opening", "ending", "tail"), HOSTILE)
+def test_a_name_that_forges_an_answer_hides_no_stuck_chat(book, tmp_path, opening, ending, tail):
+    inside = [inbound(60, 13, "Bo", tail=tail), answer(60.2, 42), inbound(60.5, 14, "Cy", tail=tail)]
+    name = hostile_name(opening, ending, inside)
+    records = [*healthy(10, 1), *stuck(30, 42), *healthy(60, 99, name, tail), *healthy(600, 3)]
+    found, unseen = seen(book, write(tmp_path, records))
+    assert "telegram/42" in found | unseen and found <= {"telegram/42"}
+
+
+@pytest.mark.parametrize(
+    "opening", [f"{first}{second}" for first in OPENINGS[1:] for second in ("", "\n chat=8 msg='y'")]
+)
+@pytest.mark.parametrize("inside", [answer(60.2, 42), record(60.2, "Starting Hermes Gateway...")])
+@pytest.mark.parametrize("tail", TAILS[:2])
+def test_a_name_that_ends_its_own_line_and_holds_no_other_inbound_record_hides_no_stuck_chat(
+    book, tmp_path, opening, inside, tail
+):
+    name = f"{opening}\n{inside}"
+    records = [*healthy(10, 1), *stuck(30, 42), *healthy(60, 99, name, tail), *healthy(600, 3)]
+    found, unseen = seen(book, write(tmp_path, records))
+    assert "telegram/42" in found | unseen and found <= {"telegram/42"}
+
+
+def test_records_that_only_agent_log_may_hold_do_not_make_a_forged_message_believable(book, tmp_path):
+    inside = [inbound(60, 42, "Cy", "fake"), turn(60.1, "s42", "fake")]
+    name = hostile_name("Eve chat=7 msg='x'", "STAMP", inside)
+    records = [*healthy(10, 1), *healthy(60, 99, name), *healthy(600, 3)]
+    found, _ = seen(book, write(tmp_path, records))
+    assert found == set()
+
+
+def test_a_forged_time_in_the_future_is_overtaken_by_the_turn_of_whoever_wrote_it(book, tmp_path):
+    name = hostile_name("Eve chat=7 msg='x'", "STAMP", [inbound(400, 42, "Cy", "fake")])
+    records = [*healthy(10, 1), *healthy(60, 99, name), *healthy(1500, 3)]
+    found, _ = seen(book, write(tmp_path, records))
+    assert found == set()
+
+
+def torn(line: str, at: int, glued: bool) -> str:
+    return line[:at] + ("" if glued else "\n")
+
+
+CUTS = (len(record(0, "inbound message: platform=telegram user=A")), 30, 60, 80, 100, 110)
+
+
+@pytest.mark.parametrize("glued", [False, True])
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_line_that_a_full_disk_cut_hides_no_stuck_chat_and_makes_none(book, tmp_path, cut, glued):
+    records = [*healthy(10, 1), *stuck(30, 40), *healthy(40, 2)]
+    records += [
+        torn(inbound(60, 5), cut, glued),
+        *stuck(70, 42),
+        *healthy(80, 3),
+        *healthy(90, 6),
+        *stuck(95, 43),
+    ]
+    found, unseen = seen(book, write(tmp_path, [*records, *healthy(600, 7)]))
+    assert {"telegram/40", "telegram/42", "telegram/43"} <= found | unseen
+    assert found <= {"telegram/40", "telegram/42", "telegram/43"}
+    assert "telegram/43" in found  # which no name can have written: the doubt ends before
+
+
+def test_two_people_who_write_at_the_same_moment_are_both_found(book, tmp_path):
+    first, second = stuck(30, 42), stuck(30.1, 43)
+    records = [
+        *healthy(10, 1),
+        first[0],
+        inbound(30.1, 43, said="me too"),
+        first[1],
+        " " + turn(30.5, "s43", "me too"),
+    ]
+    assert second
+    assert seen(book, write(tmp_path, records)) == ({"telegram/42", "telegram/43"}, set())
+
+
+PIECES = st.one_of(
+    st.sampled_from(["\n", " ", "Eve", "' chat=5 msg='x", " chat=42 msg='hi'", "msg=", 'x" chat=1 msg="y"']),
+    st.builds(
+        inbound, st.floats(55, 65), st.integers(40, 44), st.just("F"), st.just("hi"), st.sampled_from(TAILS)
+    ),
+    st.builds(answer, st.floats(55, 65), st.integers(40, 44)),
+    st.builds(
+        lambda text: record(60, text), st.sampled_from(["Starting Hermes Gateway...", "Stopping gateway..."])
+    ),
+)
+
+
+@pytest.mark.xfail(
+    strict=False,  # the examples depend on what is loaded; forty often pass, 250 do not
+    reason="some names still end the doubt too early and hide a stuck chat (docs/security.md, known gap)",
+)
+@settings(
+    max_examples=40,
+    deadline=None,
+    phases=[Phase.generate],
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
+@given(
+    pieces=st.lists(PIECES, max_size=6),
+    really=st.sets(st.sampled_from([41, 42]), max_size=2),
+    tail=st.sampled_from(TAILS),
+)
+def test_whatever_a_name_holds_the_healthy_get_no_finding_and_the_stuck_are_found_or_told(
+    book, tmp_path_factory, pieces, really, tail
+):
+    """The model of Hermes' formatter: any text as the name, everything else as Hermes writes it."""
+    records = [*healthy(5, 1)]
+    for chat in sorted(really):
+        records += stuck(20 + chat % 10, chat)
+    records += [*healthy(60, 99, "".join(pieces), tail), *healthy(120, 2), *healthy(600, 3)]
+    found, unseen = seen(book, write(tmp_path_factory.mktemp("home"), records))
+    expected = {f"telegram/{chat}" for chat in really}
+    assert found <= expected <= found | unseen
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="a turn line inside a name passes for a line of agent.log alone and ends the doubt too early",
+)
+def test_a_name_that_holds_turn_lines_hides_no_stuck_chat(book, tmp_path):
+    name = "".join(
+        [
+            turn(63.605, "s99", "hi"),
+            turn(56.882, "s42", "hi"),
+            answer(60.833, 41),
+            inbound(60.0, 43, "F", "hi", " mood=calm"),
+            turn(63.605, "s99", "hi"),
+            inbound(59.525, 40, "F", "hi"),
+        ]
+    )
+    tail = " reply_to_id=None reply_to_text='' queued=False"
+    records = [
+        *healthy(5, 1),
+        *stuck(21, 41),
+        *healthy(60, 99, name, tail),
+        *healthy(120, 2),
+        *healthy(600, 3),
+    ]
+    found, unseen = seen(book, write(tmp_path / "home", records))
+    assert found <= {"telegram/41"} <= found | unseen

@@ -1,0 +1,29 @@
+"""Never exit 0 with a difference: dozens of databases made, damaged, healed and compared row by row."""
+
+from __future__ import annotations
+
+import generated
+import pytest
+from effort import rounds
+
+from watchdog.sqlite import sandbox
+
+ROUNDS = rounds(50)
+
+
+def told_of(seeds: range, folder) -> None:
+    for seed in seeds:
+        place = folder / str(seed)
+        place.mkdir()
+        outcome = generated.play(seed, place)
+        assert outcome.lies == [], f"seed {seed}: {outcome.label}, {outcome.faults}, {outcome.strategy}"
+
+
+@pytest.mark.parametrize("seeds", [range(start, ROUNDS, 10) for start in range(10)], ids=str)
+def test_what_a_heal_says_is_true(tmp_path, monkeypatch, seeds):
+    monkeypatch.setattr(sandbox, "run", generated.in_this_process)  # a child per look would triple the time
+    told_of(seeds, tmp_path)
+
+
+def test_what_a_heal_in_its_own_process_says_is_true(tmp_path):
+    told_of(range(ROUNDS, ROUNDS + 3), tmp_path)

@@ -1,0 +1,118 @@
+"""What rules ask of a database: last backup, open tool call."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from datetime import UTC, datetime
+from pathlib import Path
+
+import inject
+import pytest
+
+from watchdog.sqlite import CallState, last_backup, unanswered_call
+from watchdog.sqlite.backup import snapshot
+from watchdog.sqlite.daily_backup import folder
+
+CLARIFY = json.dumps(
+    [{"id": "call_1", "type": "function", "function": {"name": "clarify", "arguments": "{}"}}]
+)
+BOTH = json.dumps(
+    [{"id": "call_1", "function": {"name": "clarify"}}, {"id": "call_2", "function": {"name": "terminal"}}]
+)
+
+
+def talk(path: Path, *messages: tuple[str, str | None, str | None]) -> Path:
+    """A session with these (role, tool_calls, tool_call_id)."""
+    db = sqlite3.connect(path)
+    db.execute("INSERT INTO sessions(id, source, started_at) VALUES('s', 'cli', 1)")
+    for number, (role, calls, answers) in enumerate(messages):
+        db.execute(
+            "INSERT INTO messages(session_id, role, content, tool_calls, tool_call_id, timestamp) "
+            "VALUES('s', ?, 'x', ?, ?, ?)",
+            (role, calls, answers, 100.0 + number),
+        )
+    db.commit()
+    db.close()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("messages", "state", "tools"),
+    [
+        ([("user", None, None), ("assistant", CLARIFY, None)], CallState.WAITING, ("clarify",)),
+        ([("assistant", CLARIFY, None), ("tool", None, "call_1")], CallState.ANSWERED, ()),
+        ([("assistant", BOTH, None), ("tool", None, "call_2")], CallState.WAITING, ("clarify",)),
+        ([("assistant", CLARIFY, None), ("user", None, None)], CallState.ANSWERED, ()),
+        ([("assistant", None, None)], CallState.ANSWERED, ()),
+        ([("assistant", "not json", None)], CallState.UNKNOWN, ()),
+        ([("assistant", json.dumps(["x"]), None)], CallState.UNKNOWN, ()),
+        ([], CallState.ANSWERED, ()),  # releases before 0.18 save a turn when it has ended
+    ],
+)
+def test_a_session_that_waits_for_a_tool_is_known(patient, messages, state, tools):
+    path = talk(patient("state"), *messages)
+    listing = sorted(os.listdir(path.parent))
+    found = unanswered_call(path, "s")
+    assert (found.state, found.tools) == (state, tools)
+    assert bool(found.since) is bool(tools)
+    assert sorted(os.listdir(path.parent)) == listing
+
+
+def test_an_open_call_is_seen_beside_a_running_writer(patient):
+    path = talk(patient("state"), ("assistant", CLARIFY, None))
+    db = sqlite3.connect(path, isolation_level=None)
+    db.execute("PRAGMA journal_mode=WAL")
+    db.execute("BEGIN IMMEDIATE")
+    db.execute(
+        "INSERT INTO messages(session_id, role, content, tool_call_id, timestamp) VALUES('s', 'tool', '', 'call_1', 9)"
+    )
+    assert unanswered_call(path, "s").state is CallState.WAITING
+    db.execute("COMMIT")
+    assert unanswered_call(path, "s").state is CallState.ANSWERED
+    db.close()
+
+
+@pytest.mark.parametrize("fault", ["magic byte", "schema page", "table root page"])
+def test_a_broken_database_gives_no_answer(patient, fault):
+    assert unanswered_call(patient("state", fault), "s").state is CallState.UNKNOWN
+
+
+def test_a_view_in_the_place_of_the_messages_is_not_asked(tmp_path):
+    path = tmp_path / "state.db"
+    db = sqlite3.connect(path)
+    db.execute(
+        "CREATE VIEW messages AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x FROM n) SELECT x FROM n"
+    )
+    db.close()
+    assert unanswered_call(path, "s").state is CallState.UNKNOWN
+    assert unanswered_call(tmp_path / "absent.db", "s").state is CallState.UNKNOWN
+
+
+def test_the_newest_backup_is_known_wherever_it_was_taken(patient, tmp_path):
+    path, state = patient("kanban"), tmp_path / "state"
+    assert last_backup(path, state) is None
+    assert snapshot(path).ok
+    first = last_backup(path, state)
+    assert first and first.rows["tasks"] == len(inject.rows(path)["tasks"])
+    assert snapshot(path, folder(state, path)).ok
+    second = last_backup(path, state)
+    assert second and second.at > first.at and second.file.startswith(str(state))
+    note = Path(second.file).with_suffix(".json")
+    note.write_text('{"ok": true, "rows": [1]}')
+    assert last_backup(path, state) == first
+    Path(first.file).write_bytes(b"cut")
+    assert last_backup(path, state) is None
+
+
+def test_a_session_that_the_database_does_not_know_cannot_be_told(patient):
+    assert unanswered_call(talk(patient("state")), "another").state is CallState.UNKNOWN
+
+
+def test_a_call_is_open_at_the_moment_that_is_asked_for(patient):
+    path = talk(
+        patient("state"), ("user", None, None), ("assistant", CLARIFY, None), ("tool", None, "call_1")
+    )
+    assert unanswered_call(path, "s", datetime.fromtimestamp(101.5, UTC)).tools == ("clarify",)
+    assert unanswered_call(path, "s", datetime.fromtimestamp(103, UTC)).state is CallState.ANSWERED

@@ -1,0 +1,186 @@
+"""The first hour: setup asks little and writes what it says; a drill goes out and its answer comes back."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from talk import Ntfy, Server, running
+
+from watchdog.approval import record
+from watchdog.approval.replies import Patience
+from watchdog.cli import main
+from watchdog.cli import setup as commands
+from watchdog.cli.setup import Dialogue, run_setup
+from watchdog.errors import WatchdogError
+from watchdog.job import Job, find_job
+from watchdog.service import setup
+from watchdog.service.drill import drill
+from watchdog.service.setup import find_homes, ntfy, settings_text, telegram, write_settings
+
+
+@pytest.fixture(autouse=True)
+def quick_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hash of a code is slow on purpose; that it is, is tested beside the record."""
+    slow = record.hashlib.scrypt
+    monkeypatch.setattr(record.hashlib, "scrypt", lambda code, **more: slow(code, **{**more, "n": 16}))
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / ".hermes" / "logs").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("LANG", "C.UTF-8")
+    monkeypatch.setattr(setup, "USUAL", ())  # homes of the machine that runs the tests
+    for name in (
+        "HERMES_HOME",
+        "HERMES_WATCHDOG_CONFIG",
+        "HERMES_WATCHDOG_STATE",
+        "XDG_CONFIG_HOME",
+        "XDG_STATE_HOME",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path / ".hermes"
+
+
+def job(home: Path, settings: str) -> Job:
+    path = home.parent / ".config" / "hermes-watchdog" / "settings.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(settings)
+    path.chmod(0o600)
+    return find_job(str(home))
+
+
+def replies(server: Ntfy) -> str:
+    return f"replies:\n  channels:\n    - ntfy: {{server: '{server.url}', approvers: [{{name: ann, topic: secret-topic-of-ann}}]}}\n"
+
+
+@pytest.mark.parametrize(("button", "yes"), [(0, True), (1, False)])
+def test_a_drill_goes_out_as_a_question_and_the_tap_comes_back(home: Path, button: int, yes: bool) -> None:
+    with running(Ntfy()) as server:
+        made = job(home, replies(server))
+        taps = [button]
+
+        def sleep(_: float) -> None:
+            if taps:
+                server.tap("secret-topic-of-ann", taps.pop())
+
+        result = drill(made, timedelta(seconds=60), patience=Patience(timedelta(seconds=60), sleep=sleep))
+        assert result.answered and result.yes is yes and result.by == "ann" and result.problems == ()
+        (question,) = server.questions("secret-topic-of-ann")
+        assert "Fire drill" in question["title"] and "Nothing will be done" in question["message"]
+        assert "The answer of ann arrived" in server.messages[-1]["message"]
+    assert not made.state.exists(), "no plan, budget or audit of the home knows of it"
+
+
+def test_a_drill_that_nobody_answers_says_so(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with running(Ntfy()) as server:
+        job(home, replies(server))
+        assert main(["drill", "--wait", "0s", "--home", str(home)]) == 1
+    assert "No answer arrived" in capsys.readouterr().out
+
+
+def test_without_a_way_back_the_code_is_typed_into_the_drill(home: Path) -> None:
+    with running(Server()) as server:
+        made = job(
+            home, f"notify:\n  targets:\n    - {{name: phone, url: 'json://127.0.0.1:{server.port}/'}}\n"
+        )
+
+        def read_code() -> str:
+            text = server.bodies[0]["message"]
+            assert "approve " not in text, "the real store knows no such code"
+            return text.rpartition("the drill runs: ")[2][:8]
+
+        result = drill(made, timedelta(0), read_code)
+        assert result.answered and result.sent == ("target phone",)
+        assert drill(made, timedelta(0), lambda: "WRONGONE").answered is False
+
+
+def test_a_drill_without_anybody_to_ask_is_an_error(home: Path) -> None:
+    with pytest.raises(WatchdogError, match="nobody to ask"):
+        drill(job(home, "backups: true\n"), timedelta(0))
+
+
+@dataclass
+class Script:
+    """Answers in their order; what was said is kept."""
+
+    answers: list[str]
+    said: list[str] = field(default_factory=list)
+
+    def ask(self, question: str) -> str:
+        self.said.append(question)
+        return self.answers.pop(0)
+
+    def dialogue(self) -> Dialogue:
+        return Dialogue(self.ask, self.ask, self.said.append)
+
+
+def arguments(**more: object) -> argparse.Namespace:
+    return argparse.Namespace(**{"home": None, "config": None, "state": None, "dry_run": False, **more})
+
+
+def test_setup_asks_three_questions_for_the_phone_and_writes_settings_that_hold(
+    home: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr(commands.shutil, "which", lambda name: None)
+    # ntfy, its server, the name; subscribed; no schedule; no drill
+    script = Script(["1", "", "ann", "", "1", "n"])
+    assert run_setup(arguments(), script.dialogue()) == 0
+    config = home.parent / ".config" / "hermes-watchdog"
+    text = (config / "settings.yaml").read_text()
+    assert text.count("#") > 8 and "name: ann" in text
+    for path in config.iterdir():
+        assert path.stat().st_mode & 0o777 == 0o600
+    settings = find_job(str(home)).settings
+    assert settings.notify.targets[0].url.reveal().startswith("ntfys://ntfy.sh/hermes-")
+    (channel,) = settings.notify.replies.channels
+    assert channel.approvers[0].topic.reveal() in settings.notify.targets[0].url.reveal()
+    assert settings.notify.targets[0].url.reveal() not in "\n".join(script.said)
+    assert main(["rules", "lint"]) == 0
+
+
+def test_setup_replaces_nothing_and_a_dry_run_writes_nothing(home: Path) -> None:
+    script = Script(["1", "", "", ""])
+    assert run_setup(arguments(dry_run=True), script.dialogue()) == 0
+    assert not (home.parent / ".config").exists() and "dry run" in script.said[-1]
+    phone = ntfy(home, "https://ntfy.sh", "me")
+    write_settings(home / "c", phone, settings_text(phone, "en", home / "c"))
+    with pytest.raises(WatchdogError, match="is there already and is not replaced"):
+        write_settings(home / "c", phone, "other")
+
+
+def test_an_answer_that_cannot_be_is_asked_again(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # Telegram with a token that is none, then Telegram as it should be
+    script = Script(["2", "nonsense", "me", "2", "123456:AAHsecret", "4711"])
+    assert run_setup(arguments(dry_run=True), script.dialogue()) == 0
+    assert "a bot's token looks like" in capsys.readouterr().err
+    assert "AAHsecret" not in "\n".join(script.said)
+
+
+def test_setup_needs_a_terminal_and_a_home(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch
+) -> None:
+    assert main(["setup"]) == 2 and "run it in a terminal" in capsys.readouterr().err
+    monkeypatch.setenv("HERMES_HOME", str(home / "nowhere"))
+    (home / "logs").rmdir()
+    with pytest.raises(WatchdogError, match="no Hermes home was found"):
+        run_setup(arguments(), Script([]).dialogue())
+
+
+def test_homes_are_found_by_folder_by_unit_and_by_profile(home: Path, tmp_path: Path) -> None:
+    (home / "profiles" / "work" / "logs").mkdir(parents=True)
+    other = tmp_path / "srv"
+    (other / "logs").mkdir(parents=True)
+    unit = f'[Service]\nEnvironment="HERMES_HOME={other}"\nExecStart=/v/bin/hermes gateway run\n'
+    found = find_homes(home, [("hermes-gateway.service", unit)])
+    assert found[:3] == [home, home / "profiles" / "work", other]
+
+
+def test_a_telegram_phone_keeps_its_token_in_a_file(home: Path) -> None:
+    phone = telegram(home, "123456:AAHsecret", "4711")
+    assert "AAHsecret" not in settings_text(phone, "en", home)
+    assert phone.files == {"phone.token": "123456:AAHsecret"}

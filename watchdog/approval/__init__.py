@@ -1,0 +1,44 @@
+"""Questions to people about plans, and their answers."""
+
+from watchdog.values import TYPE_CHECKING, lazy
+
+if TYPE_CHECKING:
+    from watchdog.approval.questions import ask_questions, close_questions, proposals
+    from watchdog.approval.record import answer, approved, arm, disarm, submit
+    from watchdog.approval.replies import Patience, ReplyResult, hear
+
+__all__ = [
+    "Patience",
+    "ReplyResult",
+    "answer",
+    "approved",
+    "arm",
+    "ask_questions",
+    "close_questions",
+    "disarm",
+    "hear",
+    "proposals",
+    "submit",
+]
+
+# Loaded on first use: a quiet check asks nobody.
+__getattr__ = lazy(
+    __name__,
+    questions=(
+        "ask_questions",
+        "close_questions",
+        "proposals",
+    ),
+    record=(
+        "answer",
+        "approved",
+        "arm",
+        "disarm",
+        "submit",
+    ),
+    replies=(
+        "Patience",
+        "ReplyResult",
+        "hear",
+    ),
+)

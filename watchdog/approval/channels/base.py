@@ -1,0 +1,206 @@
+"""How a person answers: one module per channel, each with the same five functions.
+
+    places(channel) -> names            where a question goes: "ntfy/anna" for one person, "matrix" for a room
+    start(channel, now) -> cursor       from where on answers are read; called before the first question
+    ask(channel, place, asked) -> receipt
+    collect(channel, cursor, wait) -> Collected
+    tell(channel, place, receipt, text) the end of a question, so that an old button explains itself
+
+They talk HTTP and decide nothing: whose answer counts, and what for, is decided in replies.py and
+record.py. A new channel is a module with these functions, a line in KINDS, and the table of tests in
+tests/channels.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from importlib import import_module
+from typing import Any, Protocol, TypeVar
+
+from watchdog.config.notify_settings import Channel
+from watchdog.errors import WatchdogError
+from watchdog.model import Plan
+
+KINDS = {kind: f"watchdog.approval.channels.{kind}" for kind in ("ntfy", "telegram", "matrix", "postgres")}
+BIG = 4_000_000  # bytes read of one answer; ten thousand messages fit
+LONG = 200  # characters of an answer; "approve CODE" is 16
+Value = TypeVar("Value")
+
+
+class ChannelError(WatchdogError):
+    """A channel did not work; the text never holds an address, a topic or a token."""
+
+
+@dataclass(frozen=True)
+class QuestionText:
+    """A question as one place sees it."""
+
+    title: str
+    body: str
+    approve: str  # the reply that says yes: "approve K7MNPQRS"
+    refuse: str
+    approve_label: str
+    refuse_label: str
+    urgent: bool = False
+    plan: Plan | None = None  # for a channel whose readers see the plan itself and not our message
+    lasts: timedelta = timedelta(minutes=30)
+
+
+@dataclass(frozen=True)
+class ShownPlan:
+    """What a person was shown when they answered, where a channel can tell."""
+
+    home: str
+    plan: int
+    digest: str  # fleet.letter.seen_digest
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What someone wrote or tapped."""
+
+    who: str  # as the channel knows them: a topic's owner, a user number, @name:server
+    place: str  # the place it belongs to; a code is only good in its own
+    text: str
+    at: datetime
+    handle: str = ""  # a button that wants to be released
+    seen: ShownPlan | None = None
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What came in since the last time."""
+
+    replies: tuple[Reply, ...]
+    cursor: str
+    notes: tuple[str, ...] = ()  # what could not be used, for the report
+
+
+class Kind(Protocol):
+    def places(self, channel: Channel) -> tuple[str, ...]: ...
+    def start(self, channel: Channel, now: datetime) -> str: ...
+    def ask(self, channel: Channel, place: str, asked: QuestionText) -> str: ...
+    def collect(self, channel: Channel, cursor: str, wait: float) -> Collected: ...
+    def tell(self, channel: Channel, place: str, receipt: str, text: str) -> None: ...
+
+
+def module(channel: Channel) -> Kind:
+    """The module of a channel, imported when it is first needed."""
+    found: Any = import_module(KINDS[channel.kind])
+    return found
+
+
+def http(
+    channel: Channel, method: str, url: str, body: Any = None, token: str = "", wait: float = 0.0
+) -> bytes:
+    """One request within the channel's time limit (and the wait it asked for); at most BIG bytes of the
+    answer.
+    """
+    import http.client
+    import urllib.error
+    import urllib.request
+
+    class Stay(urllib.request.HTTPRedirectHandler):
+        """A redirect would carry codes and tokens to a place nobody named."""
+
+        def redirect_request(self, *_: Any) -> None:
+            return None
+
+    limit = channel.time_limit.total_seconds() + wait
+    headers = {"User-Agent": "hermes-watchdog", "Content-Type": "application/json"}
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    data = None if body is None else json.dumps(body).encode()
+    try:
+        request = urllib.request.Request(url, data, headers, method=method)
+        ends = time.monotonic() + limit
+        with urllib.request.build_opener(Stay).open(request, timeout=limit) as answer:
+            read = bytearray()
+            while len(read) < BIG and (part := answer.read1(65_536)):
+                read += part
+                if time.monotonic() > ends:
+                    raise ChannelError(f"{channel.kind}: no full answer within {limit:g} s")
+            return bytes(read[:BIG])
+    except urllib.error.HTTPError as error:
+        with error:
+            raise ChannelError(f"{channel.kind}: the server answered {error.code}{_detail(error)}") from None
+    except TimeoutError:
+        raise ChannelError(f"{channel.kind}: no answer within {limit:g} s") from None
+    except urllib.error.URLError as error:
+        raise ChannelError(f"{channel.kind}: {_reason(error.reason, limit)}") from None
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        # The text of these may hold the address; their kind says enough.
+        raise ChannelError(f"{channel.kind}: the connection failed ({type(error).__name__})") from None
+
+
+def mapping(channel: Channel, answer: bytes) -> dict[str, Any]:
+    """An answer that should be one JSON object."""
+    try:
+        read = json.loads(answer)
+    except (ValueError, RecursionError):
+        read = None
+    if not isinstance(read, dict):
+        raise ChannelError(f"{channel.kind}: the server's answer is not JSON; is the address right?")
+    return read
+
+
+def bounded(channel: Channel, seconds: float, call: Callable[[], Value]) -> Value:
+    """Run a channel's function and stop waiting for it when its time is over, however slowly its server
+    drips.
+    """
+    result: list[Value] = []
+    failed: list[ChannelError] = []
+
+    def work() -> None:
+        try:
+            result.append(call())
+        except WatchdogError as error:
+            failed.append(ChannelError(str(error)))
+        except Exception as error:  # hostile answers of a server must not end a check
+            failed.append(
+                ChannelError(f"{channel.kind}: an answer could not be understood ({type(error).__name__})")
+            )
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if failed:
+        raise failed[0]
+    if not result:
+        raise ChannelError(f"{channel.kind}: not done within {seconds:g} s")
+    return result[0]
+
+
+def _detail(error: Any) -> str:
+    known = {
+        401: "the token is wrong",
+        403: "we may not do that there",
+        404: "no such place",
+        429: "too many requests",
+    }
+    known[409] = "another program reads the messages of this bot"
+    return f": {known[error.code]}" if error.code in known else ""
+
+
+def _reason(reason: object, limit: float) -> str:
+    import ssl
+
+    match reason:
+        case ssl.SSLCertVerificationError():
+            return "the server's certificate is not trusted"
+        case ssl.SSLError():
+            return "the encrypted connection failed"
+        case TimeoutError():
+            return f"no answer within {limit:g} s"
+        case socket.gaierror():
+            return "the server's name cannot be resolved"
+        case ConnectionRefusedError():
+            return "the connection was refused"
+        case _:
+            return f"the connection failed ({type(reason).__name__})"

@@ -1,0 +1,107 @@
+"""What all commands share: the job they are about, its home and its store, and how results are printed."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from watchdog.errors import WatchdogError
+from watchdog.job import Job, find_job
+from watchdog.store.store import store_error
+from watchdog.system.users import name_of
+from watchdog.text import colours, paint
+from watchdog.values import TYPE_CHECKING, replace
+
+if TYPE_CHECKING:
+    import argparse
+
+    from watchdog.store import Store
+
+__all__ = [
+    "Job",
+    "colours",
+    "complain",
+    "in_zone",
+    "job_of",
+    "need_home",
+    "need_known",
+    "paint",
+    "print_json",
+    "store_of",
+]
+
+WELL, WRONG, CONFIG, OURS = 0, 1, 2, 3
+
+
+def job_of(args: argparse.Namespace, now: datetime | None = None) -> Job:
+    """What the arguments mean on this machine."""
+    job = find_job(
+        getattr(args, "home", None), getattr(args, "config", None), getattr(args, "state", None), now
+    )
+    # Only a check writes beside the store; any command but a dry run may keep the rules with the program.
+    dry_run = getattr(args, "dry_run", None)
+    return replace(job, keeps_rules=not dry_run, writes=dry_run is False)
+
+
+def in_zone(at: datetime, job: Job) -> datetime:
+    """The moment that was typed: without a zone it is one of the logs' zone (settings: timezone)."""
+    if at.tzinfo is None:
+        zone = job.settings.zone
+        at = at.astimezone() if zone is None else at.replace(tzinfo=zone)
+    return at.astimezone(UTC)
+
+
+def need_home(home: Path) -> None:
+    """WatchdogError unless the folder can be read; the message says what to do."""
+    try:
+        status = os.stat(home)
+    except PermissionError:
+        raise WatchdogError(
+            f"{home} cannot be reached: a folder on the way may not be entered; run this as the gateway's user"
+        ) from None
+    except OSError:
+        raise WatchdogError(f"{home}: no such folder; give --home DIR or set HERMES_HOME") from None
+    if not stat.S_ISDIR(status.st_mode):
+        raise WatchdogError(f"{home} is not a folder; give --home DIR or set HERMES_HOME")
+    if os.access(home, os.R_OK | os.X_OK, effective_ids=True):
+        return
+    if status.st_uid == os.geteuid():
+        raise WatchdogError(f"{home} is yours and may not be read; run: chmod u+rx {home}")
+    owner = name_of(status.st_uid)
+    raise WatchdogError(
+        f"{home} belongs to {owner} and may not be read; run this as that user: sudo -u {owner} hermes-watchdog …"
+    )
+
+
+def need_known(job: Job) -> None:
+    """WatchdogError for a home that is not there and never was: a typing mistake must not look like a yes."""
+    if not job.store_path.exists():
+        need_home(job.home)
+
+
+@contextmanager
+def store_of(job: Job) -> Iterator[Store]:
+    """The store for writing; what it refuses (a full disk, no rights) is a message and no fault of ours."""
+    with job.store() as store:
+        try:
+            yield store
+        except sqlite3.Error as error:
+            raise store_error(job.store_path, error) from error
+
+
+def print_json(value: object) -> None:
+    """JSON for scripts, on stdout."""
+    json.dump(value, sys.stdout, indent=2, ensure_ascii=False, default=str)
+    print()
+
+
+def complain(message: object) -> None:
+    """An error for people, on stderr."""
+    print(f"hermes-watchdog: {message}", file=sys.stderr)

@@ -1,0 +1,343 @@
+"""`hermes-watchdog fleet`: many homes at once, through the mailbox in PostgreSQL; and this home's metrics."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from datetime import timedelta
+from typing import Any
+
+from watchdog.cli.context import WELL, WRONG, Job, colours, job_of, paint, print_json
+from watchdog.cli.parser import add_common
+from watchdog.errors import WatchdogError
+from watchdog.fleet import mailbox
+from watchdog.fleet.letter import Letter, seen_of
+from watchdog.fleet.mailbox import HomeStatus
+from watchdog.notify.sanitize import exact
+from watchdog.text import spell
+
+CLOCKS = timedelta(minutes=1)  # a host's clock that is further off is told
+
+HELP = {
+    "init": (
+        "make or update the tables in PostgreSQL, and roles for hosts and approvers",
+        """\
+Run it as a role that may create roles; it can be run again at any time. A new role's password is printed once.
+
+examples:
+  hermes-watchdog fleet init
+  hermes-watchdog fleet init --host web1 --host web2 --approver anna""",
+    ),
+    "status": (
+        "every home: last check, open incidents, waiting plans; and roles that may do too much",
+        """\
+examples:
+  hermes-watchdog fleet status
+  hermes-watchdog fleet status --json
+
+exit codes: 0 all is well · 1 something is open, stale or wrong with the roles""",
+    ),
+    "plans": (
+        "the questions of all hosts, with their exact commands and codes",
+        """\
+examples:
+  hermes-watchdog fleet plans
+  hermes-watchdog fleet plans --all        also those of the last week
+
+exit codes: 0 nothing waits · 1 a question is open""",
+    ),
+    "approve": (
+        "say yes to a plan of any host; that host compares it with its own and acts",
+        """\
+The host hears it at once in the long-running mode, at its next check under cron. It looks again before it acts.
+
+examples:
+  hermes-watchdog fleet approve K7MNPQRS
+  hermes-watchdog fleet approve -          read the code from standard input
+
+exit codes: 0 your answer counts · 1 it does not, and why · 2 the code or the arguments are wrong""",
+    ),
+    "refuse": (
+        "say no to a plan of any host",
+        """\
+examples:
+  hermes-watchdog fleet refuse K7MNPQRS""",
+    ),
+    "metrics": (
+        "the metrics of this home, as the file for Prometheus has them",
+        """\
+examples:
+  hermes-watchdog fleet metrics""",
+    ),
+}
+
+RIGHTS = {
+    "superuser": "is a superuser: it may answer and change everything",
+    "bypass-rls": "may read and write the rows of every host (BYPASSRLS)",
+    "create-roles": "may create roles, and so approvers (CREATEROLE)",
+    "replication": "may copy the whole database (REPLICATION)",
+    "owner": "is a member of the owner of the tables",
+    "host-approves": "is a host and an approver: it can approve what other hosts propose",
+    "change-questions": "may change or delete questions",
+    "change-audit": "may write or change the audit",
+    "answer": "may answer and is not an approver",
+}
+
+WHY_NOT = {
+    "approved": "it was approved already",
+    "refused": "it was refused already",
+    "withdrawn": "the host has withdrawn it",
+    "expired": "its time is over; no answer was a no",
+    "unknown": "there is no such question",
+    "no-host": "its host has no role in this database any more; nobody would act on it",
+    "not-listed": "that host does not list your role among its approvers",
+}
+
+
+def add_arguments(commands: Any) -> None:
+    fleet = commands.add_parser(
+        "fleet",
+        help="many gateways: status, plans and answers through PostgreSQL",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Many homes at once. The address of PostgreSQL is `fleet: {postgres: …}` in settings.yaml.",
+        epilog="""\
+examples:
+  hermes-watchdog fleet status                 all hosts
+  hermes-watchdog fleet plans                  what waits for an answer
+  hermes-watchdog fleet approve K7MNPQRS""",
+    )
+    below = fleet.add_subparsers(dest="fleet_command", required=True, metavar="COMMAND")
+    run = {
+        "init": run_init, "status": run_status, "plans": run_plans, "approve": run_answer, "refuse": run_answer,
+        "metrics": run_metrics,
+    }  # fmt: skip
+    for name, (says, text) in HELP.items():
+        made = below.add_parser(
+            name,
+            help=says,
+            description=says[0].upper() + says[1:] + ".",
+            epilog=text,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        add_common(made, json=name != "metrics")
+        made.set_defaults(run=run[name])
+        if name == "init":
+            made.add_argument(
+                "--host", action="append", default=[], metavar="NAME", help="a role for this host"
+            )
+            made.add_argument(
+                "--approver", action="append", default=[], metavar="NAME", help="a role for this person"
+            )
+        if name == "plans":
+            made.add_argument("--all", action="store_true", help="also what was answered in the last week")
+        if name in ("approve", "refuse"):
+            made.add_argument(
+                "code", metavar="CODE", help="the eight characters from 'fleet plans'; - reads them"
+            )
+
+
+def run_init(args: argparse.Namespace) -> int:
+    with mailbox.connected(_address(job_of(args)), limit=30, check=False) as connection:
+        before, now = mailbox.initialise(connection)
+        made = [
+            (name, approver, mailbox.add_role(connection, name, approver))
+            for names, approver in ((args.host, False), (args.approver, True))
+            for name in names
+        ]
+    if args.json:
+        roles = [
+            {"name": name, "approver": approver, "created": bool(password), "password": password or None}
+            for name, approver, password in made
+        ]
+        print_json({"tables_before": before, "tables": now, "roles": roles})
+        return WELL
+    print(
+        f"tables: {'as they were' if before == now else 'made' if not before else 'updated'} (version {now})"
+    )
+    for name, approver, password in made:
+        kind = "approver" if approver else "host"
+        print(f"{kind} {name}: {f'password {password}' if password else 'was there; its password stays'}")
+    if any(password for _, _, password in made):
+        print("A password is shown once. Write it into a file of mode 600 and name it with postgres_file.")
+    return WELL
+
+
+def run_status(args: argparse.Namespace) -> int:
+    with mailbox.connected(_address(job_of(args))) as connection:
+        homes = mailbox.homes(connection)
+        rights = mailbox.too_much(connection)
+        approvers = mailbox.who_approves(connection)
+    wrong = [home for home in homes if home.stale or home.incidents or home.unseen or not home.known_host]
+    if args.json:
+        print_json(
+            {
+                "homes": [_home_json(home) for home in homes],
+                "approvers": approvers,
+                "too_much": [{"role": role or None, "may": may} for role, may in rights],
+            }
+        )
+    else:
+        for home in homes:
+            print("\n".join(_home_lines(home, colours())))
+        if not homes:
+            print("No home has reported yet.")
+        print(f"approvers: {', '.join(exact(name, 70) for name in approvers) or 'none'}")
+        for role, may in rights:
+            says = f"role {exact(role, 70)} {RIGHTS.get(may, may)}" if role else f"switched off: {exact(may)}"
+            print(f"{paint('too much', 'high', colours())}: {says}")
+    return WRONG if wrong or rights else WELL
+
+
+def run_plans(args: argparse.Namespace) -> int:
+    with mailbox.connected(_address(job_of(args))) as connection:
+        letters = mailbox.letters(connection, args.all)
+    waiting = [letter for letter in letters if _is_open(letter)]
+    if args.json:
+        print_json([_letter_json(letter) for letter in letters])
+    else:
+        print(
+            "\n\n".join("\n".join(_letter_lines(letter, colours())) for letter in letters)
+            or "No question is open."
+        )
+    return WRONG if waiting else WELL
+
+
+def run_answer(args: argparse.Namespace) -> int:
+    yes = args.fleet_command == "approve"
+    word = sys.stdin.readline(200).strip() if args.code == "-" else args.code
+    code = "".join(letter for letter in word[:100].upper() if letter.isalnum())
+    with mailbox.connected(_address(job_of(args))) as connection:
+        letter = mailbox.find(connection, code) if len(code) == 8 else None
+        if letter is None:
+            raise WatchdogError("that code is not known here; see: hermes-watchdog fleet plans")
+        if not args.json:
+            print("\n".join(_letter_lines(letter, colours())), flush=True)
+        result = mailbox.answer(connection, letter.id, yes, seen_of(letter))
+        letter = mailbox.find(connection, code) or letter
+    counts = result == "done"
+    if args.json:
+        print_json({**_letter_json(letter), "result": result})
+    elif counts:
+        verb = "approved" if yes else "refused"
+        print(f"{verb}: {exact(letter.host, 70)} hears it at its next look and compares it with its own plan")
+    else:
+        by = f" by {exact(letter.answered_by, 70)}" if letter.answered_by else ""
+        print(f"nothing changed: {WHY_NOT.get(result, result)}{by}")
+    return WELL if counts else WRONG
+
+
+def run_metrics(args: argparse.Namespace) -> int:
+    from watchdog.fleet.facts import gather
+    from watchdog.fleet.memory import recall
+    from watchdog.fleet.metrics import exposition
+
+    job = job_of(args)
+    store = job.look_at_store()
+    if store is None:
+        raise WatchdogError(f"{job.home} was never checked; run: hermes-watchdog check")
+    with store:
+        facts = gather(store, job.home, job.settings, recall(store), job.now)
+    print(exposition(facts).decode(), end="")
+    return WELL
+
+
+def _address(job: Job) -> str:
+    fleet = job.settings.fleet
+    if fleet is None or fleet.postgres is None:
+        raise WatchdogError(
+            f"no address of PostgreSQL; write 'fleet: {{postgres: …}}' into {job.config}/settings.yaml"
+        )
+    return fleet.postgres.reveal()
+
+
+def _is_open(letter: Letter) -> bool:
+    return letter.state == "pending" and letter.left > timedelta(0)
+
+
+def _home_lines(home: HomeStatus, colour: bool) -> list[str]:
+    """One home for a terminal; every text of it was written by a host and is made harmless."""
+    head = f"{paint(exact(home.host, 70), 'bold', colour)}  {exact(home.profile, 70)}  last check {spell(home.ago)} ago"
+    if home.waiting:
+        head += f"  {home.waiting} waiting"
+    if not home.armed:
+        head += "  disarmed"
+    lines = [head]
+    if home.stale:
+        lines.append(f"  {paint('stale', 'high', colour)}: no check since {spell(home.ago)}")
+    if abs(home.clock_off) > CLOCKS:
+        side = "ahead" if home.clock_off > timedelta(0) else "behind"
+        lines.append(f"  {paint('clock', 'medium', colour)}: {spell(abs(home.clock_off))} {side}")
+    if home.unseen:
+        lines.append(f"  {paint('cannot see', 'high', colour)} {home.unseen} of its sources")
+    if not home.known_host:
+        lines.append(f"  {paint('no role', 'medium', colour)} of that name is left; its rows are history")
+    for incident in home.incidents:
+        severity = str(incident.get("severity", ""))
+        rule, title = exact(str(incident.get("rule", "")), 70), exact(str(incident.get("title", "")), 100)
+        lines.append(f"  {paint(exact(severity, 20), severity, colour)} {rule}: {title}")
+    return lines
+
+
+def _letter_lines(letter: Letter, colour: bool) -> list[str]:
+    state = f"{spell(letter.left)} left" if _is_open(letter) else letter.state
+    if letter.state == "pending" and not _is_open(letter):
+        state = "expired"
+    lines = [
+        f"{paint(letter.code, 'bold', colour)}  {exact(letter.host, 70)}: {exact(letter.title, 200)}  ({state})",
+        f"  home {exact(letter.home, 200)} on {exact(letter.machine, 70)}, plan {letter.plan}",
+        *(f"    {exact(words, 20_000)}" for words in letter.words),
+    ]
+    for name in ("chain", "costs"):
+        if text := letter.about.get(name):
+            lines.append(f"  {exact(str(text), 600)}")
+    for warning in _texts(letter.about.get("warnings")):
+        lines.append(f"  {paint('mind', 'medium', colour)}: {exact(warning)}")
+    for evidence in _texts(letter.about.get("evidence"))[:5]:
+        lines.append(f"  because: {exact(evidence)}")
+    if not letter.known_host:
+        lines.append(f"  {paint('no role', 'medium', colour)} of that host is left; nobody would act on it")
+    if letter.answered_by:
+        lines.append(f"  answered by {exact(letter.answered_by, 70)}")
+    if letter.says:
+        lines.append(f"  {exact(letter.says, 600)}")
+    return lines
+
+
+def _texts(value: object) -> list[str]:
+    return [str(item) for item in value] if isinstance(value, list) else []
+
+
+def _home_json(home: HomeStatus) -> dict[str, Any]:
+    return {
+        "host": home.host,
+        "home": home.home,
+        "instance": home.instance,
+        "profile": home.profile,
+        "seconds_since_check": round(home.ago.total_seconds()),
+        "stale": home.stale,
+        "clock_off_seconds": round(home.clock_off.total_seconds()),
+        "open": list(home.incidents),
+        "plans_waiting": home.waiting,
+        "unseen": home.unseen,
+        "armed": home.armed,
+        "version": home.version,
+        "role_exists": home.known_host,
+    }
+
+
+def _letter_json(letter: Letter) -> dict[str, Any]:
+    return {
+        "code": letter.code,
+        "host": letter.host,
+        "home": letter.home,
+        "machine": letter.machine,
+        "plan": letter.plan,
+        "title": letter.title,
+        "words": list(letter.words),
+        "digest": letter.digest,
+        "state": "expired" if letter.state == "pending" and not _is_open(letter) else letter.state,
+        "seconds_left": max(0, round(letter.left.total_seconds())),
+        "answered_by": letter.answered_by or None,
+        "says": letter.says or None,
+        "about": dict(letter.about),
+    }

@@ -1,0 +1,194 @@
+"""The argument parser: every command with its options, and hints for words that are no command."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
+from typing import Any
+
+from watchdog import __version__
+from watchdog.cli.main import COMMANDS, EXAMPLES, WHERE, module
+from watchdog.config.notify_settings import LANGUAGES
+from watchdog.text import duration
+
+PROGRAM = "hermes-watchdog"
+
+# Commands whose first word is a command of its own.
+PARTS = {
+    "rules": ("list", "show", "lint", "test"),
+    "db": ("check", "heal", "undo", "migrate", "backup"),
+    "store": ("check", "repair", "export"),
+    "settings": ("show",),
+    "fleet": ("init", "status", "plans", "approve", "refuse", "metrics"),
+}
+
+# What people type who have not read --help, and what they are probably looking for.
+HINTS = {
+    ("log", "logs", "tail"): "what the logs mean: hermes-watchdog incidents, or replay ~/.hermes; "
+    "the logs themselves are in ~/.hermes/logs",
+    ("restart", "reload", "kill"): "the watchdog restarts the gateway only by a plan that you approve: "
+    "hermes-watchdog plans. By hand: hermes gateway restart",
+    ("start", "daemon", "watch", "monitor"): "to watch in this terminal: hermes-watchdog run; "
+    "to watch always: hermes-watchdog install --cron. The gateway itself: hermes gateway run",
+    ("stop", "disable", "quit"): "no more checks: hermes-watchdog uninstall; watch but do not act: "
+    "hermes-watchdog disarm; a pause: hermes-watchdog maintenance on --for 2h",
+    ("pause", "mute", "snooze", "ack"): "for one rule: hermes-watchdog silence RULE --for 2h --because WHY; "
+    "for everything: hermes-watchdog maintenance on --for 2h",
+    ("enable", "schedule", "cron", "timer"): "hermes-watchdog install --cron",
+    ("config", "configure", "configuration", "setting", "options"): "every setting and its default: "
+    "hermes-watchdog settings show; a guided start: hermes-watchdog setup",
+    ("init", "wizard", "onboard"): "hermes-watchdog setup",
+    ("heal", "repair", "fix", "recover"): "a database: hermes-watchdog db heal FILE --dry-run; "
+    "the watchdog's own memory: hermes-watchdog store repair; a proposed plan: hermes-watchdog approve",
+    ("undo", "rollback", "revert"): "hermes-watchdog db undo FILE puts back what a heal replaced",
+    ("backup", "backups"): "hermes-watchdog db backup --home ~/.hermes; the newest ones: hermes-watchdog status",
+    ("migrate",): "hermes-watchdog db migrate FILE --dry-run",
+    ("yes", "accept", "allow", "confirm", "ok", "do"): "hermes-watchdog approve shows the plan and asks",
+    ("no", "deny", "reject", "decline", "cancel"): "hermes-watchdog refuse CODE",
+    ("list", "ls", "show", "problems", "alerts", "events"): "hermes-watchdog incidents, plans, or rules list",
+    ("history", "stats", "summary", "week"): "hermes-watchdog report --since 7d",
+    ("test", "ping", "try"): "a message to each target: hermes-watchdog notify --test; a whole question: "
+    "hermes-watchdog drill; the rules: hermes-watchdog rules test",
+    ("lint", "validate", "verify"): "hermes-watchdog rules lint, or audit",
+    ("health", "info", "state", "ps"): "hermes-watchdog status",
+    ("diagnose", "debug", "why"): "hermes-watchdog doctor, or explain RULE",
+    ("page", "dashboard", "html", "web", "ui"): "live: hermes-watchdog serve; a file after each check: page: in the settings; "
+    "once: hermes-watchdog status --html status.html",
+    ("server", "port", "listen"): "hermes-watchdog serve",
+    ("update", "upgrade"): "pipx upgrade hermes-watchdog, or: uv tool upgrade hermes-watchdog",
+    ("remove", "delete"): "hermes-watchdog uninstall, or unsilence ID",
+    ("rule",): "hermes-watchdog rules show ID, or new-rule 'LINE'",
+    ("silenced",): "hermes-watchdog silences",
+    ("message", "send", "target", "targets"): "hermes-watchdog notify --test",
+}  # fmt: skip
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors say what to write instead."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]
+        self.exit(2, f"{self.prog}: {message}\nTry '{self.prog} --help'.\n")
+
+
+def parse(words: list[str]) -> argparse.Namespace:
+    """The arguments of one command; exits with 2 and a hint when they cannot be understood."""
+    words = command_first(words)
+    if not words[0].startswith("-") and words[0] not in COMMANDS:
+        make_parser("check").exit(2, f"{PROGRAM}: {hint(words[0])}\nTry '{PROGRAM} --help'.\n")
+    return make_parser(words[0] if words[0] in COMMANDS else None).parse_args(words)
+
+
+def make_parser(wanted: str | None = None) -> argparse.ArgumentParser:
+    """The parser for one command, or for all of them."""
+    top = Parser(
+        prog=PROGRAM,
+        description="Reads what the Hermes gateway left behind, decides what is wrong, proposes the exact fix, "
+        "does it only when allowed, checks that it worked, and tells a person.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+    commands: Any = top.add_subparsers(
+        dest="command", metavar="COMMAND", title="commands", parser_class=Parser, required=True
+    )
+    modules = [COMMANDS[wanted][0]] if wanted else dict.fromkeys(name for name, _ in COMMANDS.values())
+    for name in modules:
+        module(name).add_arguments(commands)
+    return top
+
+
+def command_first(words: list[str]) -> list[str]:
+    """The same words with the command (and its part, `rules list`) in front: options may stand before it."""
+    bare = _bare(words)
+    if not bare:
+        return words
+    first = next((place for place in bare if words[place] in COMMANDS), bare[0])
+    rest = words[:first] + words[first + 1 :]
+    part = next(iter(_bare(rest)), None)
+    if part is not None and rest[part] in PARTS.get(words[first], ()):
+        rest = [rest[part], *rest[:part], *rest[part + 1 :]]
+    return [words[first], *rest]
+
+
+def _bare(words: list[str]) -> list[int]:
+    """Where words stand that are neither an option nor the value of --home, --config or --state."""
+    return [
+        place
+        for place, word in enumerate(words)
+        if not word.startswith("-") and (place == 0 or words[place - 1] not in WHERE)
+    ]
+
+
+def hint(word: str) -> str:
+    """What to type instead of a word that is no command."""
+    for guesses, instead in HINTS.items():
+        if word.lower() in guesses:
+            return f"there is no command '{word}'; {instead}"
+    near = get_close_matches(word, COMMANDS, n=1)
+    return f"there is no command '{word}'" + (f"; did you mean '{near[0]}'?" if near else "")
+
+
+def add_command(commands: Any, name: str, run: Any, examples: str) -> argparse.ArgumentParser:
+    """A command with its line of help, its examples and what it runs."""
+    about = COMMANDS[name][1]
+    made: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=about,
+        description=about[0].upper() + about[1:] + ".",
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.set_defaults(run=run)
+    return made
+
+
+def add_common(parser: argparse.ArgumentParser, json: bool = True) -> None:
+    """--home, --config, --state, and --json."""
+    group = parser.add_argument_group("where")
+    group.add_argument(
+        "--home", metavar="DIR", help="the Hermes home (default: $HERMES_HOME, else ~/.hermes)"
+    )
+    group.add_argument(
+        "--config",
+        metavar="DIR",
+        help="folder with your settings.yaml, detect/ and recipes/ "
+        "(default: $HERMES_WATCHDOG_CONFIG, else ~/.config/hermes-watchdog)",
+    )
+    group.add_argument(
+        "--state",
+        metavar="DIR",
+        help="folder for the watchdog's own memory "
+        "(default: $HERMES_WATCHDOG_STATE, else ~/.local/state/hermes-watchdog)",
+    )
+    if json:
+        parser.add_argument(
+            "--json", action="store_true", help="print JSON for scripts instead of text for people"
+        )
+
+
+def add_language(parser: argparse.ArgumentParser) -> None:
+    """--language."""
+    parser.add_argument(
+        "--language", choices=LANGUAGES, help="en or zh (default: notify: language: of your settings)"
+    )
+
+
+def a_time(text: str) -> datetime:
+    """A time on the command line; without a zone it is one of the logs' zone, which only the settings know."""
+    if text == "now":
+        return datetime.now(UTC)
+    try:
+        return datetime.fromisoformat(text.replace(",", "."))
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is not a time; write '2026-05-19 10:41:00' (in the logs' time zone) or 2026-05-19T10:41:00+02:00"
+        ) from None
+
+
+def a_duration(text: str) -> timedelta:
+    """A duration on the command line: 90s, 15m, 2h."""
+    try:
+        return duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

@@ -1,0 +1,225 @@
+"""Making checks happen: run, install, uninstall."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from watchdog.cli.context import WELL, Job, colours, job_of, need_home, paint, print_json
+from watchdog.cli.parser import a_duration, add_command, add_common
+from watchdog.errors import ConfigError, WatchdogError
+from watchdog.gateway.machine import measure_machine
+from watchdog.job import find_job, profiles
+from watchdog.service import failure, install
+from watchdog.service.check import check_once
+from watchdog.service.daemon import Daemon, heard, say
+from watchdog.service.hardening import sandbox_for
+from watchdog.service.install import Entry
+
+EXAMPLES = {
+    "run": """\
+Each rule's 'every:' is a trigger; rules that are due at the same moment make one check. Edited rules and settings are
+used within seconds; an edit with a mistake is reported with its line and the last good set stays in force. While a
+question is open, answers are read every 20 seconds. SIGTERM stops it: at once between checks, after a repair that has
+begun. Under systemd it reports that it is ready and alive.
+
+examples:
+  hermes-watchdog run                       in a terminal; Ctrl-C ends it
+  hermes-watchdog install --daemon          as a service, started at boot""",
+    "install": """\
+Shows the entry, then writes it for this user and this home. Doing it twice changes nothing; 'uninstall' removes exactly it.
+
+examples:
+  hermes-watchdog install --cron --dry-run           show the line, write nothing
+  hermes-watchdog install --cron                     every 15 minutes
+  hermes-watchdog install --cron --every '0 8,14,22 * * *'
+  hermes-watchdog install --systemd-timer --every 5m
+  hermes-watchdog install --daemon                   the long-running mode as a service
+  hermes-watchdog install --cron --all-profiles      one entry for each profile of the home""",
+    "uninstall": """\
+examples:
+  hermes-watchdog uninstall --dry-run
+  hermes-watchdog uninstall                          cron line, timer and service of this home
+  hermes-watchdog uninstall --all-profiles""",
+}
+
+
+def add_arguments(commands: Any) -> None:
+    made = {}
+    for name, examples in EXAMPLES.items():
+        made[name] = add_command(commands, name, RUN[name], examples)
+        add_common(made[name], json=name != "run")
+    made["run"].add_argument(
+        "--stop-limit",
+        type=a_duration,
+        default=timedelta(minutes=10),
+        metavar="10m",
+        help="how long a stop waits for a repair (default 10m)",
+    )
+    kinds = made["install"].add_mutually_exclusive_group(required=True)
+    for flag, about in (
+        ("--cron", "a line in this user's crontab"),
+        ("--systemd-timer", "a systemd timer"),
+        ("--daemon", "the long-running mode as a systemd service"),
+    ):
+        kinds.add_argument(flag, dest="kind", action="store_const", const=flag[2:], help=about)
+    made["install"].add_argument(
+        "--every",
+        default="15m",
+        metavar="15m",
+        help="the pace (default 15m): a duration or a cron expression in quotes",
+    )
+    for name in ("install", "uninstall"):
+        made[name].add_argument("--dry-run", action="store_true", help="show it, change nothing")
+        made[name].add_argument(
+            "--all-profiles", action="store_true", help="for the home and each of its profiles"
+        )
+
+
+def run_daemon(args: argparse.Namespace) -> int:
+    need_home(job_of(args).home)
+
+    def load() -> Job:
+        job = job_of(args, datetime.now(UTC))
+        assert job.settings is not None and job.book is not None  # read now: a mistake is reported now
+        return job
+
+    daemon = Daemon(load, check_once, say, heard=heard, edited=failure.tell_edit, stop_limit=args.stop_limit)
+    try:
+        return daemon.run()
+    except ConfigError as error:  # at the start; later the last good rules stay in force
+        job = job_of(args)
+        failure.tell(job, error, job.now)
+        raise
+
+
+def run_install(args: argparse.Namespace) -> int:
+    job = job_of(args)
+    need_home(job.home)
+    results = [_install(args, entry) for entry in _entries(args, job)]
+    if args.json:
+        print_json({"entries": results, "written": not args.dry_run})
+    return WELL
+
+
+def _install(args: argparse.Namespace, entry: Entry) -> dict[str, Any]:
+    """Show one entry, then write it."""
+    if args.kind == install.CRON:
+        text = install.cron_entry(entry)
+        before = "" if args.dry_run else install.read_crontab()
+        after = install.with_entry(before, entry.home, text)
+        changed = before != after
+        _show(args, "to your crontab", text)
+        if not args.dry_run and changed:
+            install.write_crontab(after)
+        files = {"crontab": text}
+    else:
+        entry = _locked_up(args, entry)
+        units = install.unit_files(entry, args.kind)
+        folder = install.unit_folder(entry.root)
+        files = {str(folder / unit.name): unit.text for unit in units}
+        changed = any(_text(Path(path)) != text for path, text in files.items())
+        for path, text in files.items():
+            _show(args, path, text)
+        if not args.dry_run and changed:
+            install.make_folders(entry)
+            install.write_units(units, folder, entry.root)
+    if not args.json:
+        done = (
+            "nothing was written (dry run)"
+            if args.dry_run
+            else "written"
+            if changed
+            else "already there; nothing changed"
+        )
+        print(f"{entry.home}: {done}." + ("" if args.dry_run else " See: hermes-watchdog status"))
+    return {
+        "home": str(entry.home),
+        "kind": args.kind,
+        "changed": changed and not args.dry_run,
+        "files": files,
+    }
+
+
+def _locked_up(args: argparse.Namespace, entry: Entry) -> Entry:
+    """The entry with as much of a sandbox as looking after this gateway allows."""
+    job = find_job(str(entry.home), getattr(args, "config", None), getattr(args, "state", None))
+    machine = measure_machine(job.home, job.state, job.settings)
+    return replace(entry, sandbox=sandbox_for(machine.supervisor, entry.root), writes=(job.home, job.state))
+
+
+def run_uninstall(args: argparse.Namespace) -> int:
+    job, gone = job_of(args), []
+    for entry in _entries(args, job):
+        gone += _uninstall(args, entry)
+    if args.json:
+        print_json({"removed": gone, "written": not args.dry_run})
+    elif not gone:
+        print(f"Nothing is installed for {job.home}.")
+    return WELL
+
+
+def _uninstall(args: argparse.Namespace, entry: Entry) -> list[str]:
+    gone = []
+    try:
+        crontab = install.read_crontab()
+    except WatchdogError:
+        crontab = ""  # no cron, no entry in it
+    left, found = install.without_entry(crontab, entry.home)
+    if found:
+        _show(
+            args,
+            "removed from your crontab" if not args.dry_run else "would be removed from your crontab",
+            found,
+        )
+        gone.append("crontab")
+        if not args.dry_run:
+            install.write_crontab(left)
+    for root in (False, True) if entry.root else (False,):
+        folder = install.unit_folder(root)
+        there = [
+            path
+            for end in ("timer", "service")
+            if (path := folder / f"{install.unit_name(entry.home)}.{end}").exists()
+        ]
+        removed = there if args.dry_run else install.remove_units(entry.home, folder, root)
+        gone += [str(path) for path in removed]
+    if gone and not args.json:
+        print(f"{entry.home}: {'would be removed' if args.dry_run else 'removed'}: {', '.join(gone)}")
+    return gone
+
+
+def _entries(args: argparse.Namespace, job: Job) -> list[Entry]:
+    def given(name: str, variable: str, path: Path) -> Path | None:
+        return path if getattr(args, name, None) or os.environ.get(variable) else None
+
+    state = getattr(args, "state", None) or os.environ.get("HERMES_WATCHDOG_STATE")
+    first = install.Entry(
+        job.home,
+        install.interpreter(),
+        getattr(args, "every", "15m"),
+        given("config", "HERMES_WATCHDOG_CONFIG", job.config),
+        Path(os.path.abspath(os.path.expanduser(state))) if state else None,
+        root=os.getuid() == 0,
+    )
+    return [replace(first, home=home) for home in (profiles(job.home) if args.all_profiles else [job.home])]
+
+
+def _show(args: argparse.Namespace, where: str, text: str) -> None:
+    if not args.json:
+        print(paint(f"{where}:", "dim", colours()))
+        print("\n".join(f"  {line}" for line in text.splitlines()))
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+RUN = {"run": run_daemon, "install": run_install, "uninstall": run_uninstall}

@@ -1,0 +1,273 @@
+"""The first hour: setup, drill, settings."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from watchdog.cli.context import WELL, WRONG, Job, colours, complain, job_of, need_home, paint, print_json
+from watchdog.cli.main import main
+from watchdog.cli.parser import a_duration, add_command, add_common
+from watchdog.config.rules import shipped_folder
+from watchdog.config.settings import NAME
+from watchdog.errors import WatchdogError
+from watchdog.notify.translate import in_english
+from watchdog.service import setup
+from watchdog.service.drill import DrillResult, drill
+from watchdog.service.setup import Phone
+from watchdog.service.status import machine_of
+from watchdog.text import counted, spell
+
+SETUP = """\
+Finds the gateway, asks how to reach you (three questions), writes settings.yaml with comments, schedules checks, and
+ends with a drill: a harmless question to your phone. Nothing that is there already is replaced.
+
+examples:
+  hermes-watchdog setup
+  hermes-watchdog setup --home /opt/hermes
+  hermes-watchdog setup --dry-run            ask, and show what would be written"""
+DRILL = """\
+Sends a real question that does nothing, by the same way as every question, and waits for your answer. The watchdog's
+memory, budgets and audit do not know of it.
+
+examples:
+  hermes-watchdog drill
+  hermes-watchdog drill --wait 10m
+
+exit codes: 0 the answer arrived · 1 it did not · 2 there is nobody to ask"""
+SETTINGS = """\
+examples:
+  hermes-watchdog settings show              every setting with its default and what it means
+  hermes-watchdog settings show > ~/.config/hermes-watchdog/settings.yaml"""
+
+
+def add_arguments(commands: Any) -> None:
+    made = add_command(commands, "setup", run_setup, SETUP)
+    made.add_argument("--dry-run", action="store_true", help="write and send nothing")
+    add_common(made, json=False)
+    made = add_command(commands, "drill", run_drill, DRILL)
+    made.add_argument(
+        "--wait",
+        type=a_duration,
+        default=timedelta(minutes=5),
+        metavar="5m",
+        help="how long to wait for the answer (default 5m)",
+    )
+    add_common(made)
+    settings = add_command(commands, "settings", None, SETTINGS)
+    parts = settings.add_subparsers(dest="part", metavar="show", required=True)
+    show = parts.add_parser(
+        "show",
+        help="every setting with its default and what it means",
+        epilog="examples:\n  hermes-watchdog settings show",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    show.set_defaults(run=run_settings)
+    add_common(show, json=False)
+
+
+@dataclass(frozen=True)
+class Dialogue:
+    """How questions are put to the person; tests answer by a list."""
+
+    ask: Callable[[str], str] = input
+    ask_secret: Callable[[str], str] = getpass.getpass
+    say: Callable[[str], None] = print
+
+    def choice(self, question: str, options: list[str], default: int = 1) -> int:
+        """The number of the chosen option, from 1."""
+        self.say(question)
+        for number, option in enumerate(options, 1):
+            self.say(f"  {number}  {option}")
+        while True:
+            typed = self.ask(f"number [{default}]: ").strip() or str(default)
+            if typed.isdigit() and 1 <= int(typed) <= len(options):
+                return int(typed)
+            self.say(f"write a number from 1 to {len(options)}")
+
+    def text(self, question: str, default: str = "") -> str:
+        hint = f" [{default}]" if default else ""
+        return self.ask(f"{question}{hint}: ").strip() or default
+
+    def yes(self, question: str) -> bool:
+        return self.ask(f"{question} [Y/n] ").strip().lower() in ("", "y", "yes")
+
+
+def run_setup(args: argparse.Namespace, dialogue: Dialogue | None = None) -> int:
+    """The wizard: home, phone, settings, schedule, drill."""
+    if dialogue is None and not sys.stdin.isatty():
+        raise WatchdogError(
+            "setup asks questions; run it in a terminal. Without: hermes-watchdog settings show, install"
+        )
+    talk = dialogue or Dialogue()
+    job = _choose_home(args, talk)
+    args.home = str(job.home)
+    _show_gateway(job, talk)
+    if (job.config / NAME).exists():
+        talk.say(f"\n{job.config / NAME} is there already and stays as it is.")
+    else:
+        _write_settings(args, job, talk)
+    if args.dry_run:
+        talk.say("\nNothing was written, scheduled or sent (dry run).")
+        return WELL
+    _schedule(args, talk)
+    job = job_of(args)
+    if not job.settings.notify.targets and not job.settings.notify.replies.channels:
+        talk.say("\nDone. Nobody is notified yet: add a target to the settings, then: hermes-watchdog drill")
+        return WELL
+    if not talk.yes("\nSend a harmless test question to your phone now (a drill)?"):
+        talk.say("Later: hermes-watchdog drill")
+        return WELL
+    return _run_drill(job, timedelta(minutes=5), talk)
+
+
+def _choose_home(args: argparse.Namespace, talk: Dialogue) -> Job:
+    job = job_of(args)
+    if args.home:
+        need_home(job.home)
+        return job
+    homes = setup.find_homes(job.home)
+    if not homes:
+        raise WatchdogError("no Hermes home was found; give --home DIR")
+    number = 1
+    if len(homes) > 1:
+        number = talk.choice("Which Hermes home?", [str(home) for home in homes])
+    args.home = str(homes[number - 1])
+    return job_of(args)
+
+
+def _show_gateway(job: Job, talk: Dialogue) -> None:
+    machine = machine_of(job)
+    running = {
+        True: f"running, process {machine.gateway.pid}",
+        False: "not running",
+        None: "cannot be seen from here",
+    }
+    talk.say(f"\nHermes home  {job.home}")
+    talk.say(f"gateway      {running[machine.gateway.alive]}; {in_english(machine.supervisor.name)}")
+    if machine.supervisor.why_not:
+        talk.say(f"note         repairs are not possible yet: {in_english(machine.supervisor.why_not)}")
+
+
+def _write_settings(args: argparse.Namespace, job: Job, talk: Dialogue) -> None:
+    phone = _ask_phone(job.config, talk)
+    language = "zh" if os.environ.get("LANG", "").startswith("zh") else "en"
+    text = setup.settings_text(phone, language, job.config)
+    talk.say(f"\n{job.config / NAME}:")
+    talk.say("\n".join(f"  {line}" for line in text.splitlines()))
+    if args.dry_run:
+        return
+    written = setup.write_settings(job.config, phone, text)
+    talk.say(f"written, readable by you alone: {', '.join(str(path) for path in written)}")
+
+
+def _ask_phone(config: Path, talk: Dialogue) -> Phone:
+    """Three questions: by what, where, who."""
+    while True:
+        try:
+            number = talk.choice(
+                "\nHow should it reach you?",
+                [
+                    "ntfy: an app, no account, answers by two buttons",
+                    "Telegram: a bot of the watchdog's own, answers by two buttons",
+                    "something else, by an Apprise URL (mail, Slack, …); answers on the host",
+                    "not at all for now",
+                ],
+            )
+            if number == 1:
+                server = talk.text("server", "https://ntfy.sh")
+                phone = setup.ntfy(config, server, talk.text("your name", "me"))
+                talk.say(
+                    f"\nIn the ntfy app, subscribe on {server} to the topic: {phone.files['phone.topic']}"
+                )
+                talk.ask("press Enter when you have: ")
+                return phone
+            if number == 2:
+                token = talk.ask_secret("the bot's token from @BotFather (not shown): ").strip()
+                user = talk.text("your own user id, a number (@userinfobot says it)")
+                talk.say("Write any message to the bot now: a bot may write only to those who wrote to it.")
+                return setup.telegram(config, token, user)
+            if number == 3:
+                return setup.apprise(talk.ask_secret("Apprise URL (not shown): ").strip())
+            return Phone()
+        except WatchdogError as error:
+            complain(error)
+
+
+def _schedule(args: argparse.Namespace, talk: Dialogue) -> None:
+    kinds = [("--cron", "cron, every 15 minutes")] if shutil.which("crontab") else []
+    kinds += [("--systemd-timer", "a systemd timer, every 15 minutes")] if shutil.which("systemctl") else []
+    number = talk.choice("\nWho makes the checks?", [*(about for _, about in kinds), "nobody for now"])
+    if number > len(kinds):
+        talk.say("Later: hermes-watchdog install --cron")
+        return
+    where = [
+        word
+        for name in ("home", "config", "state")
+        if getattr(args, name)
+        for word in (f"--{name}", getattr(args, name))
+    ]
+    main(["install", kinds[number - 1][0], *where])
+
+
+def run_drill(args: argparse.Namespace) -> int:
+    job = job_of(args)
+    need_home(job.home)
+    if args.json:
+        result = drill(job, args.wait)
+        print_json(
+            {
+                "sent": list(result.sent),
+                "problems": list(result.problems),
+                "answered": result.answered,
+                "approved": result.yes,
+                "by": result.by or None,
+                "via": result.via or None,
+            }
+        )
+        return WELL if result.answered else WRONG
+    return _run_drill(job, args.wait, Dialogue())
+
+
+def _run_drill(job: Job, wait: timedelta, talk: Dialogue) -> int:
+    def code() -> str:
+        return (
+            talk.ask("the code that arrived (Enter: none did): ").strip()
+            if sys.stdin.isatty() or talk.ask is not input
+            else ""
+        )
+
+    talk.say(f"A harmless question is on its way; answer it on your phone within {spell(wait)}.")
+    result = drill(job, wait, code)
+    talk.say("\n".join(drill_lines(result)))
+    return WELL if result.answered else WRONG
+
+
+def drill_lines(result: DrillResult) -> list[str]:
+    """What a drill showed, and what to do where it did not work."""
+    lines = [f"sent to {counted(len(result.sent), 'place|places')}: {', '.join(result.sent)}"]
+    lines += [f"{paint('problem', 'high', colours())}  {problem}" for problem in result.problems]
+    if result.answered:
+        answer = "yes" if result.yes else "no"
+        good = paint("The drill worked", "good", colours())
+        lines.append(f"{good}: {result.by} said {answer} via {result.via}. Nothing was done.")
+    else:
+        lines.append("No answer arrived. Look at the targets with: hermes-watchdog notify --test, and doctor")
+    return lines
+
+
+def run_settings(args: argparse.Namespace) -> int:
+    job = job_of(args)
+    yours = job.config / NAME
+    print((shipped_folder() / NAME).read_text("utf-8"), end="")
+    there = "is in use over these defaults" if yours.exists() else "is not there: the defaults are in use"
+    print(f"\n# {yours} {there}")
+    return WELL

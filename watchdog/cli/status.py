@@ -1,0 +1,122 @@
+"""How it is now: status and doctor."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from watchdog.cli.context import CONFIG, WELL, WRONG, Job, colours, job_of, need_known, paint, print_json
+from watchdog.cli.parser import add_command, add_common, add_language
+from watchdog.job import profiles
+from watchdog.reports.language import reader_for
+from watchdog.reports.output import write_private
+from watchdog.reports.status import Light
+from watchdog.reports.status_json import as_json
+from watchdog.reports.status_text import as_text
+from watchdog.service.doctor import BAD, UNKNOWN, Check, examine
+from watchdog.service.page import page_of
+from watchdog.service.status import gather
+
+STATUS = """\
+Green: all is well. Yellow: something waits for you or cannot be seen. Red: something is wrong.
+
+examples:
+  hermes-watchdog status
+  hermes-watchdog status --all-profiles
+  hermes-watchdog status --language zh
+  hermes-watchdog status --html status.html          one page for a browser or a phone, made from the last 7 days
+  hermes-watchdog status --json
+
+exit codes: 0 green · 1 yellow or red · 2 bad configuration, or no such home"""
+DOCTOR = """\
+Looks only: writes nothing, restarts nothing, sends nothing. Prints the fix for each problem.
+
+examples:
+  hermes-watchdog doctor
+  hermes-watchdog doctor --home /home/me/.hermes --json
+  hermes-watchdog doctor --all-profiles
+
+exit codes: 0 all is well · 1 something keeps it from working · 2 the rules or settings are wrong"""
+
+
+def add_arguments(commands: Any) -> None:
+    status = add_command(commands, "status", run_status, STATUS)
+    status.add_argument("--html", metavar="FILE", help="also write the status page to this file")
+    add_language(status)
+    doctor = add_command(commands, "doctor", run_doctor, DOCTOR)
+    for parser in (status, doctor):
+        parser.add_argument(
+            "--all-profiles", action="store_true", help="for this home and each of its profiles"
+        )
+        add_common(parser)
+
+
+def jobs_of(args: argparse.Namespace) -> list[Job]:
+    """The job of the home, or with --all-profiles one for each of its profiles too."""
+    first = job_of(args)
+    if not args.all_profiles:
+        return [first]
+    found = []
+    for home in profiles(first.home):
+        args.home = str(home)
+        found.append(job_of(args, first.now))
+    return found
+
+
+def run_status(args: argparse.Namespace) -> int:
+    found = []
+    for job in jobs_of(args):
+        need_known(job)
+        status = gather(job)
+        reader = reader_for(job, args.language)
+        if not args.json:
+            print(as_text(status, reader, colours()))
+        found.append((status, reader))
+        if args.html:
+            write_private(Path(args.html), page_of(job, status, reader))
+    if args.json:
+        values = [as_json(status, reader) for status, reader in found]
+        print_json(values if args.all_profiles else values[0])
+    return WELL if all(status.light is Light.GREEN for status, _ in found) else WRONG
+
+
+def run_doctor(args: argparse.Namespace) -> int:
+    results = [(job, examine(job)) for job in jobs_of(args)]
+    bad = [check for _, checks in results for check in checks if check.state == BAD]
+    code = WELL if not bad else CONFIG if any(check.name in ("rules", "settings") for check in bad) else WRONG
+    if args.json:
+        values = [
+            {
+                "home": str(job.home),
+                "well": all(check.state != BAD for check in checks),
+                "checks": [vars(check) for check in checks],
+            }
+            for job, checks in results
+        ]
+        print_json(values if args.all_profiles else values[0])
+        return code
+    for job, checks in results:
+        if args.all_profiles:
+            print(paint(str(job.home), "bold", colours()))
+        _print_checks(checks)
+    return code
+
+
+def _print_checks(checks: list[Check]) -> None:
+    width = max(len(check.name) for check in checks)
+    paints = {"ok": "good", BAD: "high", UNKNOWN: "medium"}
+    for check in checks:
+        first, *more = check.says.splitlines() or [""]
+        print(f"{paint(f'{check.state:<7}', paints[check.state], colours())} {check.name:<{width}}  {first}")
+        for line in [*more, *([f"→ {check.fix}"] if check.fix else [])]:
+            print(f"{'':<{width + 10}}{line}")
+    bad = sum(check.state == BAD for check in checks)
+    unknown = sum(check.state == UNKNOWN for check in checks)
+    if bad:
+        print(f"\n{bad} of {len(checks)} checks failed.")
+    else:
+        print(
+            "\nThe watchdog can work here"
+            + (f"; {unknown} of {len(checks)} are unknown." if unknown else ".")
+        )

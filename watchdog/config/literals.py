@@ -1,0 +1,285 @@
+"""What can be told of a pattern without matching it: the words it needs, how it begins, how dear it can
+become.
+
+The words are the cheap test that comes before the dear one: a record without them is never parsed.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+from watchdog.values import Any
+
+SHORTEST = 4  # a shorter word is in nearly every line
+MANY = 64  # alternatives; more of them would cost more than they save
+LONG = 16  # a repeat that may go on for longer than this counts as endless
+WAYS = 256  # through a pattern; more are no bound
+_ANY_CASE = 2  # re.IGNORECASE; re itself is loaded only for patterns that are new
+_SIMPLE = ("LITERAL", "NOT_LITERAL", "IN", "ANY", "CATEGORY")  # one character each
+# Syntax that the regex package has and re reads as something else: fuzzy matches, nested sets.
+_FOREIGN = r"(?<!\\)\{(?!\d+,?\d*\}|,\d+\})|\[\[|\[[^\]]*(?:--|&&|\|\||~~)"
+
+
+class Study:
+    """What is known of one pattern."""
+
+    __slots__ = ("also", "degree", "heads", "names", "whole", "words")
+
+    def __init__(
+        self,
+        words: frozenset[str] | None,
+        heads: frozenset[str] | None,
+        degree: int | None,
+        names: frozenset[str] | None = None,
+        also: tuple[frozenset[str], ...] = (),
+        whole: bool = False,
+    ):
+        self.words = words  # at least one of them is in every text that it matches; None: no such set
+        self.heads = heads  # every text that it matches begins with one of them; None: not known
+        self.degree = degree  # matching takes at most length to this power; None: nobody knows
+        self.names = names  # of its groups; None: only the regex package knows
+        self.also = also  # of each of these sets, too, one is in every text that it matches
+        self.whole = whole  # it matches every text that begins with one of its heads
+
+
+UNKNOWN = Study(None, None, None)
+KNOWN: dict[str, Study] = {}  # what was studied already in this run
+
+
+def study(pattern: str) -> Study:
+    """What is known of the pattern."""
+    found = KNOWN.get(pattern)
+    if found is None:
+        found = KNOWN[pattern] = _study(pattern)
+    return found
+
+
+def _study(pattern: str) -> Study:
+    """Read the pattern as re does; what only the regex package understands is not known."""
+    import re
+    from re import _parser  # type: ignore[attr-defined]
+
+    if re.search(_FOREIGN, pattern):
+        return UNKNOWN
+    try:
+        tree = _parser.parse(as_re(pattern))
+    except (re.error, RecursionError, OverflowError, ValueError):
+        return Study(*_with_same_names(pattern), None)
+    return _studied(tree)
+
+
+def _with_same_names(pattern: str) -> tuple[frozenset[str] | None, frozenset[str] | None]:
+    """The regex package allows one name in several branches; the names do not change the words."""
+    import re
+    from re import _parser  # type: ignore[attr-defined]
+
+    try:
+        known = _studied(_parser.parse(re.sub(r"\(\?P<\w+>", "(", as_re(pattern))))
+    except (re.error, RecursionError, OverflowError, ValueError):
+        return None, None
+    return known.words, known.heads
+
+
+def as_re(pattern: str) -> str:
+    """(?<name>…) as re spells it."""
+    return pattern.replace("(?<", "(?P<").replace("(?P<=", "(?<=").replace("(?P<!", "(?<!")
+
+
+def literals(pattern: str) -> frozenset[str] | None:
+    """Words of which at least one is in every text that the pattern matches;
+
+    None when there is no such set.
+    """
+    return study(pattern).words
+
+
+def _studied(tree: Any) -> Study:
+    cost = _cost(tree)
+    degree = cost.degree if cost else None
+    names = frozenset(tree.state.groupdict)
+    if tree.state.flags & _ANY_CASE:
+        return Study(None, None, degree, names)
+    choices, (heads, whole) = _required(tree), _heads(tree)
+    words = _best(choices)
+    # alternatives are what most texts lack
+    also = tuple(choice for choice in choices if choice is not words and len(choice) > 1)
+    # '…' stands where chat text was cut, so it is in the text that patterns see and not in the log.
+    good = (
+        words
+        and min(map(len, words)) >= SHORTEST
+        and not any("…" in word or "\ufffd" in word for word in words)
+    )
+    known = "" not in heads and not any("…" in head or "\ufffd" in head for head in heads)
+    # what stands between characters ends no text here, but may refuse it
+    plain = whole and not any(str(name) in ("AT", "ASSERT", "ASSERT_NOT") for name, _ in tree)
+    return Study(words if good else None, heads if known else None, degree, names, also, known and plain)
+
+
+def _heads(items: Any) -> tuple[frozenset[str], bool]:
+    """(how a match begins, one of these; whether that is all of it)."""
+    heads = frozenset([""])
+    for name, value in items:
+        kind = str(name)
+        if kind == "LITERAL":
+            heads = frozenset(head + chr(value) for head in heads)
+        elif kind in ("AT", "ASSERT", "ASSERT_NOT"):
+            continue  # stands between characters and takes none
+        elif kind in ("SUBPATTERN", "BRANCH", "ATOMIC_GROUP") and (parts := _parts(kind, value)):
+            inner = [_heads(part) for part in parts]
+            more = frozenset().union(*(head for head, _ in inner))
+            if len(heads) * len(more) > MANY:
+                return heads, False
+            heads = frozenset(first + second for first, second in product(heads, more))
+            if not all(whole for _, whole in inner):
+                return heads, False
+        else:
+            return heads, False
+    return heads, True
+
+
+def _parts(kind: str, value: Any) -> list[Any]:
+    """The alternatives inside a group; none when its letters may be of either case."""
+    if kind == "BRANCH":
+        return list(value[1])
+    if kind == "ATOMIC_GROUP":
+        return [value]
+    _, added, _, content = value
+    return [] if added & _ANY_CASE else [content]
+
+
+def _best(choices: list[frozenset[str]]) -> frozenset[str] | None:
+    """The set with the longest shortest word."""
+    return max(choices, key=lambda words: (min(map(len, words)), -len(words)), default=None)
+
+
+def _required(items: Any) -> list[frozenset[str]]:
+    """Sets of words: of each, at least one is in every text that the sequence matches."""
+    choices: list[frozenset[str]] = []
+    run = frozenset([""])
+    for item in [*items, (None, None)]:
+        name, value = item
+        kind = str(name)
+        if kind == "LITERAL":
+            run = frozenset(word + chr(value) for word in run)
+            continue
+        if kind in ("AT", "ASSERT", "ASSERT_NOT"):
+            continue
+        inner: frozenset[str] | None = None
+        if kind in ("SUBPATTERN", "BRANCH", "ATOMIC_GROUP") and (parts := _parts(kind, value)):
+            heads, whole = _heads([item])
+            if len(run) * len(heads) <= MANY:
+                run = frozenset(first + second for first, second in product(run, heads))
+                if whole:
+                    continue
+            branches = [_best(_required(part)) for part in parts]
+            if all(branches):
+                inner = frozenset().union(*(branch for branch in branches if branch))
+        elif kind in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
+            least, _, content = value
+            inner = _best(_required(content)) if least else None
+        choices += [words for words in (run, inner) if words and "" not in words]
+        run = frozenset([""])
+    return choices
+
+
+class _Cost:
+    """What matching a part can cost, as powers of the length of the text."""
+
+    __slots__ = ("dearest", "last", "open", "ways")
+
+    def __init__(self) -> None:
+        self.open = 0  # endless repeats whose end can be tried everywhere: each multiplies all that follows
+        self.dearest = 0  # the dearest stretch so far
+        self.last = (
+            0  # 1: it ends with an endless repeat; whoever comes there has matched, so that it is read once
+        )
+        self.ways = 1  # through alternatives and things that may be left out
+
+    @property
+    def degree(self) -> int:
+        return max(self.open, self.dearest, self.last)
+
+
+_END = ("END", None)  # of the whole pattern: nothing follows that could fail
+
+
+def _cost(items: Any, follow: Any = _END) -> _Cost | None:
+    """What this sequence costs when that follows it; None when there is no bound."""
+    cost = _Cost()
+    for at, (name, value) in enumerate(items):
+        kind = str(name)
+        after = items[at + 1] if at + 1 < len(items) else follow
+        if kind in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
+            _, most, content = value
+            if int(most) > 1:
+                if len(content) != 1 or str(content[0][0]) not in _SIMPLE:
+                    return None  # a repeat of what can be read in several ways is how patterns hang
+                if int(most) <= LONG:
+                    cost.ways *= int(most)
+                elif after is _END:
+                    cost.last = 1
+                elif _ends_by_itself(content[0], after):
+                    cost.dearest = max(cost.dearest, cost.open + 1)
+                else:
+                    cost.open += 1
+                continue
+            inner, more = [content], 1  # it may be left out
+        elif kind in ("SUBPATTERN", "ASSERT", "ASSERT_NOT"):
+            inner, more = [value[-1]], 0
+        elif kind == "BRANCH":
+            inner, more = list(value[1]), 0
+        elif kind == "ATOMIC_GROUP":
+            inner, more = [value], 0
+        elif kind in _SIMPLE or kind == "AT":
+            continue
+        else:
+            return None  # it refers back, or is something new
+        looks_ahead = kind in ("ASSERT", "ASSERT_NOT")
+        known = [_cost(part, _END if looks_ahead else after) for part in inner]
+        sure = [one for one in known if one is not None]
+        if len(sure) < len(known):
+            return None
+        cost.dearest = max(
+            [cost.dearest, *(cost.open + (one.degree if looks_ahead else one.dearest) for one in sure)]
+        )
+        if not looks_ahead:  # which says yes or no and is never asked for another way
+            cost.open += max((one.open for one in sure), default=0)
+            cost.last = max([cost.last, *(one.last for one in sure)])
+        cost.ways *= sum(one.ways for one in sure) + more
+    return cost if cost.ways <= WAYS else None
+
+
+def _ends_by_itself(repeated: Any, after: Any) -> bool:
+    """Whether the next character is a certain one that is never among the repeated: cut shorter, it could not
+    go on.
+    """
+    name, value = after
+    while str(name) == "SUBPATTERN" and len(value[-1]):
+        name, value = value[-1][0]
+    # Letters may stand for others where case does not matter.
+    return (
+        str(name) == "LITERAL"
+        and value < 128
+        and not chr(value).isalpha()
+        and not _takes(repeated, chr(value))
+    )
+
+
+def _takes(one: Any, letter: str) -> bool:
+    """Whether this single-character part may take that letter; yes when in doubt."""
+    kind, value = str(one[0]), one[1]
+    if kind in ("LITERAL", "NOT_LITERAL"):
+        return (chr(value) == letter) == (kind == "LITERAL")
+    if kind == "RANGE":
+        return value[0] <= ord(letter) <= value[1]
+    if kind == "CATEGORY":
+        test = {
+            "DIGIT": str.isdecimal,
+            "SPACE": str.isspace,
+            "WORD": lambda one: one.isalnum() or one == "_",
+        }.get(str(value).rpartition("_")[2])
+        return test is None or bool(test(letter)) != ("_NOT_" in str(value))
+    if kind == "IN":
+        turned = bool(value) and str(value[0][0]) == "NEGATE"
+        return any(_takes(part, letter) for part in value[turned:]) != turned
+    return True

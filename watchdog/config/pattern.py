@@ -1,0 +1,135 @@
+"""Patterns of rules: matched from the start of a message, with a time limit, compiled when first needed."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+
+from watchdog.config.literals import Study, as_re, study
+from watchdog.errors import SlowPattern
+from watchdog.values import Any
+
+LONGEST = 64 * 1024  # of one record that is looked at, in bytes; the rest of a 10 MB line says nothing more
+LIMIT_SECONDS = 0.5  # a sane pattern needs microseconds
+# How long a text may be that a pattern with so many endless repeats is matched against without watching the
+# clock:
+# within these lengths it takes at most some millions of steps.
+_SAFE_LENGTH = {0: 1_000_000, 1: 100_000, 2: 2500, 3: 400}
+
+
+class Pattern:
+    """A regular expression in the syntax of the regex package.
+
+    The regex package can stop a match that takes too long, and costs more to load than a whole check. So re
+    does the work where it provably ends in time, and regex does the rest.
+    """
+
+    __slots__ = ("__dict__", "text", "where")
+
+    def __init__(self, text: str, where: str = ""):
+        self.text = text
+        self.where = where
+
+    @cached_property
+    def study(self) -> Study:
+        return study(self.text)
+
+    @cached_property
+    def words(self) -> tuple[bytes, ...] | None:
+        """At least one of them is in every text that it matches; None when there is no such set."""
+        return None if self.study.words is None else tuple(sorted(word.encode() for word in self.study.words))
+
+    @cached_property
+    def needed(self) -> tuple[str, ...]:
+        """The same as text; ('',) when there is no such set."""
+        return tuple(self.study.words) if self.study.words else ("",)
+
+    @cached_property
+    def heads(self) -> frozenset[bytes] | None:
+        """Every text that it matches begins with one of them; None when that is not known."""
+        return None if self.study.heads is None else frozenset(head.encode() for head in self.study.heads)
+
+    @cached_property
+    def compiled(self) -> Any:
+        import regex
+
+        return regex.compile(self.text, regex.VERSION0)
+
+    @cached_property
+    def _quick(self) -> tuple[Any, int, tuple[frozenset[str], ...]]:
+        """(match by re, up to which length of text, words without which it cannot match)."""
+        length = _SAFE_LENGTH.get(self.study.degree, 0) if self.study.degree is not None else 0
+        if not length:
+            return None, -1, ()
+        text = as_re(self.text)
+        try:
+            compiled = re.compile(text)
+        except re.error:
+            return None, -1, ()
+        return compiled.match, length, self.study.also
+
+    @property
+    def plain(self) -> bool:
+        """Whether re could read it, and nothing is in it that the regex package would read otherwise."""
+        return self.study.degree is not None
+
+    @cached_property
+    def sure(self) -> bool:
+        """Whether it ends in time on any record that a log can hold."""
+        return self._quick[1] >= LONGEST
+
+    def match(self, text: str) -> dict[str, str] | None:
+        """The named captures when it matches from the start; None when not."""
+        quick, length, also = self._quick
+        if len(text) <= length:
+            for words in also:
+                for word in words:
+                    if word in text:
+                        break
+                else:
+                    return None
+            found = quick(text)
+            return found.groupdict("") if found is not None else None
+        try:
+            found = self.compiled.match(text, timeout=LIMIT_SECONDS)
+        except TimeoutError:
+            raise SlowPattern(
+                f"{self.where}: pattern '{self.text}' took longer than {LIMIT_SECONDS} s on one record; "
+                "avoid nested repeats such as (a+)+"
+            ) from None
+        return {name: value or "" for name, value in found.groupdict().items()} if found else None
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return self.study.names if self.study.names is not None else frozenset(self.compiled.groupindex)
+
+    @property
+    def is_head(self) -> bool:
+        """Whether it matches every text that begins with one of its heads."""
+        return self.study.whole and not self.names
+
+    @property
+    def always(self) -> frozenset[str]:
+        """What every match captures."""
+        return self.names
+
+    def __repr__(self) -> str:
+        return f"Pattern({self.text!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Pattern) and other.text == self.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        known = self.study
+        parts = known.words, known.heads, known.degree, known.names, known.also, known.whole
+        return _studied, (self.text, self.where, *parts)
+
+
+def _studied(text: str, where: str, *known: Any) -> Pattern:
+    """A pattern as it was stored: what is known of it need not be found out again."""
+    pattern = Pattern(text, where)
+    pattern.study = Study(*known)
+    return pattern

@@ -1,0 +1,396 @@
+"""rules/ → Rulebook: the shipped rules with the user's own merged over them, every mistake told at once."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import timedelta
+from functools import lru_cache
+from pathlib import Path
+
+from watchdog.config.lines import LineSample, Vocabulary, Word, read_word
+from watchdog.config.yaml import Section, _near, read_documents, read_translations
+from watchdog.errors import ConfigError, Problem
+from watchdog.model import EVERY_CHECK, SEVERITIES, Condition, Recipe, Rule
+from watchdog.system.files import open_regular
+from watchdog.text import harmless
+from watchdog.values import Any, dataclass, field, replace
+
+_ID = re.compile(r"[a-z][a-z0-9-]{1,60}")
+TRANSLATED = ("title", "headline", "say", "advice")
+ANY = "any"
+RESTARTS = ("helps", "useless", "unknown")
+NO_RECIPE = "none"
+NAMED = ("causes", "displaces")  # keys of a rule that name other rules
+LOOK_BACK_SLACK = timedelta(minutes=2)
+LONGEST_LOOK_BACK = timedelta(days=7)
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """What rules and recipes may be made of: kinds of conditions and of steps by name, and how `every:` is checked."""
+
+    conditions: Mapping[str, Any]
+    steps: Mapping[str, Any]
+    every_problem: Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Rulebook:
+    rules: tuple[Rule, ...]
+    recipes: Mapping[str, Recipe] = field(default_factory=dict)
+    off: Mapping[str, str] = field(default_factory=dict)  # rule id → the file that switched it off
+    vocabulary: Vocabulary = field(default_factory=Vocabulary)
+
+    @property
+    def window(self) -> timedelta:
+        """The longest look back that any rule asks for."""
+        return max((reach(rule) for rule in self.rules), default=timedelta(0)) + LOOK_BACK_SLACK
+
+    def rule(self, name: str) -> Rule | None:
+        return next((rule for rule in self.rules if rule.id == name), None)
+
+
+def reach(rule: Rule) -> timedelta:
+    return max((condition.reach for condition in flat(rule.when)), default=timedelta(0))
+
+
+def flat(conditions: Iterable[Condition]) -> Iterable[Condition]:
+    for condition in conditions:
+        if condition.kind == ANY:
+            yield from flat(condition.want)
+        else:
+            yield condition
+
+
+def shipped_folder() -> Path:
+    """Where the rules that come with the package are: in a checkout, rules/ at its top."""
+    package = Path(__file__).parent.parent
+    folder = package / "shipped"
+    return folder if os.path.isdir(folder) else package.parent / "rules"
+
+
+@lru_cache(maxsize=1)
+def shipped_vocabulary() -> Vocabulary:
+    """The words that come with the package."""
+    return load_lines(shipped_folder())[0]
+
+
+def load_lines(*folders: Path) -> tuple[Vocabulary, tuple[LineSample, ...]]:
+    """The words of these folders, a later one's over an earlier one's (same id replaces), and their samples;
+    ConfigError with all mistakes.
+    """
+    problems: list[Problem] = []
+    found = _read_lines(folders, problems)
+    if problems:
+        raise ConfigError(problems)
+    return found
+
+
+def _read_lines(
+    folders: Iterable[Path], problems: list[Problem]
+) -> tuple[Vocabulary, tuple[LineSample, ...]]:
+    words: dict[str, tuple[Word, tuple[LineSample, ...]]] = {}
+    for folder in folders:
+        matters = "a line decides what is seen" if folder != shipped_folder() else ""
+        for section in _sections(folder / "lines", problems, matters):
+            word, samples = read_word(section)
+            if word is not None:
+                words[word.id] = word, samples
+    vocabulary = Vocabulary({name: word for name, (word, _) in sorted(words.items())})
+    return vocabulary, tuple(sample for _, samples in words.values() for sample in samples)
+
+
+def load(*folders: Path, kinds: Kinds, shipped: bool = True) -> Rulebook:
+    """The shipped rules, then each folder's over them (same id replaces); ConfigError with all mistakes."""
+    problems: list[Problem] = []
+    vocabulary, _ = _read_lines([shipped_folder(), *folders], problems)
+    rules: dict[str, Rule] = {}
+    recipes: dict[str, Recipe] = {}
+    off: dict[str, str] = {}
+    named: set[str] = set()  # also by files with mistakes, so that one mistake brings no others
+    for folder in ([shipped_folder()] if shipped else []) + list(folders):
+        theirs = folder != shipped_folder()
+        for section in _sections(
+            folder / "detect", problems, "a rule decides what is seen" if theirs else ""
+        ):
+            if section.has("id"):
+                named.add(str(section.nodes["id"][1].value))
+            section.vocabulary = vocabulary
+            rule, enabled = read_rule(section, kinds)
+            if rule is None:
+                continue
+            off.pop(rule.id, None)
+            if enabled:
+                rules[rule.id] = rule
+            else:
+                rules.pop(rule.id, None)
+                off[rule.id] = rule.where
+        for section in _sections(
+            folder / "recipes", problems, "a recipe runs commands as you" if theirs else ""
+        ):
+            from watchdog.config.recipes import read_recipe
+
+            if (recipe := read_recipe(section, kinds.steps)) is not None:
+                recipes[recipe.id] = recipe
+    check_names(rules, recipes, problems, {*off, *named})
+    if problems:
+        raise ConfigError(problems)
+    return Rulebook(tuple(sorted(rules.values(), key=lambda rule: rule.id)), recipes, off, vocabulary)
+
+
+def unknown_auto(auto: Iterable[str], recipes: Iterable[str], where: str) -> list[Problem]:
+    """Recipes that the settings let run by themselves and that do not exist: a slip there would never be
+    noticed.
+    """
+    known = sorted(recipes)
+    return [
+        Problem(
+            where,
+            0,
+            f"approval: auto: there is no recipe '{harmless(name, 40)}'{_near(name, known) or '; there are ' + ', '.join(known)}",
+        )
+        for name in sorted(set(auto) - set(known))
+    ]
+
+
+def open_to_others(path: Path, what: str) -> str:
+    """Why this file is not ours alone: whoever can write a rule, a recipe or the list of approvers can act as
+    us, or blind us.
+    """
+    try:
+        status = path.stat()
+    except OSError:
+        return ""
+    loose = 0o022 if os.getuid() == 0 else 0o002
+    if status.st_mode & loose:
+        return f"others may write this file, and {what}; chmod go-w {path}"
+    if status.st_uid not in (0, os.getuid()):
+        return f"this file belongs to somebody else, and {what}; chown it: {path}"
+    folder = os.stat(path.parent)
+    if folder.st_mode & loose and not folder.st_mode & stat.S_ISVTX:
+        return f"others may put another file in its place, and {what}; chmod go-w {path.parent}"
+    if folder.st_uid not in (0, os.getuid()):
+        return f"its folder belongs to somebody else, and {what}; chown it: {path.parent}"
+    return ""
+
+
+def _sections(folder: Path, problems: list[Problem], matters: str) -> Iterable[Section]:
+    """The documents of a folder's files; where it matters who may write them, that is a mistake like any
+    other.
+    """
+    if not os.path.lexists(folder):
+        return
+    if not folder.is_dir() or not os.access(folder, os.R_OK | os.X_OK, effective_ids=True):
+        what = (
+            "its files cannot be read; run as its owner, or chmod u+rx"
+            if folder.is_dir()
+            else "is not a folder; one file each goes in it"
+        )
+        problems.append(Problem(_shown(folder), 0, what))
+        return
+    for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
+        if matters and (why := open_to_others(path, matters)):
+            problems.append(Problem(_shown(path), 1, why))
+        yield from read_file(path, problems)
+
+
+def read_file(path: Path, problems: list[Problem]) -> list[Section]:
+    """The documents of one rule file; what cannot be read becomes a problem."""
+    name = _shown(path)
+    try:
+        with open_regular(path) as file:
+            content = file.read()
+    except OSError as error:
+        problems.append(Problem(name, 0, f"cannot be read: {error.strerror}"))
+        return []
+    sections = read_documents(name, content, problems)
+    if len(sections) == 1 and sections[0].has("id"):
+        wanted = sections[0].nodes["id"][1].value
+        if isinstance(wanted, str) and wanted != path.stem:
+            sections[0].wrong_at(
+                "id",
+                f"'{harmless(wanted, 60)}' does not fit the file name; call the file {harmless(wanted, 60)}.yaml",
+            )
+    return sections
+
+
+def _shown(path: Path) -> str:
+    """Short for shipped files and files below the working folder, as people would type it."""
+    for base in (shipped_folder().parent, Path.cwd()):
+        try:
+            if base.resolve() != Path("/"):
+                return str(path.resolve().relative_to(base.resolve()))
+        except (ValueError, OSError):
+            continue
+    return str(path)
+
+
+def read_rule(section: Section, kinds: Kinds) -> tuple[Rule | None, bool]:
+    """One rule and whether it is switched on; its mistakes are in section.problems."""
+    before = len(section.problems)
+    if not section.whole:
+        return None, False
+    name = section.text("id")
+    if name and not _ID.fullmatch(name):
+        section.wrong_at(
+            "id",
+            f"'{harmless(name, 60)}' is not an id; write small letters, digits and '-', such as session-stuck",
+        )
+    if section.has("enabled") and not section.flag("enabled") and len(section.nodes) == 2:
+        where = f"{section.path}:{section.line_of('id')}"
+        return Rule(name, "", "info", (), "", where), False  # two lines switch a shipped rule off
+    enabled = section.flag("enabled", True)
+    conditions = read_conditions(section.sections("when"), kinds)
+    if section.has("when") and not conditions and len(section.problems) == before:
+        section.wrong_at("when", "needs at least one condition")
+    rule = Rule(
+        id=name,
+        title=section.text("title"),
+        severity=section.choice("severity", SEVERITIES),
+        when=conditions,
+        say=section.text("say"),
+        where=f"{section.path}:{section.line_of('id')}",
+        every=section.text("every", EVERY_CHECK),
+        confirm=section.number("confirm", 1, least=1, most=10),
+        recipe=section.text("recipe", None),
+        advice=section.text("advice", ""),
+        headline=section.text("headline", ""),
+        translations=read_translations(section, TRANSLATED),
+        restart=section.choice("restart", RESTARTS, "unknown"),
+        causes=section.names("causes", ()),
+        displaces=section.names("displaces", ()),
+        starts_itself=section.flag("starts_itself", False),
+        lines={key: section.line_of(key) for key in NAMED if section.has(key)},
+    )
+    if rule.every != EVERY_CHECK and (problem := kinds.every_problem(rule.every)):
+        section.wrong_at("every", problem)
+    _check_say(section, rule)
+    rule = replace(rule, if_cause=_read_if_cause(section, rule))
+    if not rule.recipe and not rule.advice and len(section.problems) == before:
+        section.wrong("needs 'recipe:' (what to propose) or 'advice:' (why no recipe helps, and what does)")
+    section.done()
+    return (rule if len(section.problems) == before else None), enabled
+
+
+def _read_if_cause(section: Section, rule: Rule) -> dict[str, Rule]:
+    """`if_cause: {blocked: {severity: low, …}}`: what is different where the finding has that cause."""
+    inner = section.section("if_cause", None)
+    found: dict[str, Rule] = {}
+    for cause in tuple(inner.nodes) if inner is not None and inner.whole else ():
+        part = inner.section(cause) if inner is not None else None
+        if part is None or not part.whole:
+            continue
+        recipe = part.text("recipe", rule.recipe)
+        translations = read_translations(part, TRANSLATED)
+        found[cause] = replace(
+            rule,
+            title=part.text("title", rule.title),
+            severity=part.choice("severity", SEVERITIES, rule.severity),
+            say=part.text("say", rule.say),
+            headline=part.text("headline", rule.headline),
+            recipe=None if recipe == NO_RECIPE else recipe,
+            advice=part.text("advice", rule.advice),
+            restart=part.choice("restart", RESTARTS, rule.restart),
+            translations={
+                language: {**rule.translations.get(language, {}), **translations.get(language, {})}
+                for language in {*rule.translations, *translations}
+            },
+        )
+        _check_say(part, found[cause])
+        part.done()
+    return found
+
+
+def read_conditions(sections: Iterable[Section], kinds: Kinds) -> tuple[Condition, ...]:
+    found = (read_condition(section, kinds) for section in sections)
+    return tuple(condition for condition in found if condition is not None)
+
+
+def read_condition(section: Section, kinds: Kinds) -> Condition | None:
+    """`- gap: {…}`: exactly one kind."""
+    kind = section.only((*kinds.conditions, ANY), "kind of condition")
+    if kind is None:
+        return None
+    if kind == ANY:
+        return Condition(ANY, read_conditions(section.sections(ANY), kinds), section.line)
+    inner = section.section(kind)
+    assert inner is not None
+    inner.name = kind
+    before = len(section.problems)
+    module = kinds.conditions[kind]
+    want = module.read(inner)
+    if len(section.problems) > before:
+        return None
+    return Condition(kind, want, section.line, module.reach(want), module.says(want))
+
+
+def _check_say(section: Section, rule: Rule) -> None:
+    known = {"key", "count"}  # count: how many such faults one message is about
+    for condition in flat(rule.when):
+        known |= condition.says
+    from string import Formatter
+
+    sentences = [("say", rule.say), ("headline", rule.headline)]
+    for language, texts in rule.translations.items():
+        old = {key: f"{key}s" for key in texts if section.has(f"{key}s")}
+        sentences += [(old.get(key, language), texts.get(key, "")) for key in ("say", "headline")]
+    for key, sentence in sentences:
+        try:
+            names = [name for _, name, _, _ in Formatter().parse(sentence) if name is not None]
+        except ValueError as error:
+            section.wrong_at(key, f"{error}; write {{field}} for a value and {{{{ for a brace")
+            continue
+        for name in names:
+            if rule.when and name not in known:
+                section.wrong_at(
+                    key,
+                    f"unknown field '{{{harmless(name, 40)}}}'{_near(name, known) or '; there are ' + ', '.join(sorted(known))}",
+                )
+
+
+def check_causes(rules: Mapping[str, Rule], known: Collection[str], problems: list[Problem]) -> None:
+    """Every rule named by another exists, and no rule causes itself, directly or through others."""
+    for rule in rules.values():
+        for key, names in (("causes", rule.causes), ("displaces", rule.displaces)):
+            for name in names:
+                if name not in known:
+                    what = f"there is no rule '{harmless(name, 40)}'{_near(name, known)}"
+                    problems.append(_problem(rule, key, what))
+        if circle := _circle(rule.id, rules):
+            problems.append(
+                _problem(rule, "causes", f"{' → '.join(circle)} is a circle; leave one of them out")
+            )
+
+
+def _circle(start: str, rules: Mapping[str, Rule]) -> list[str]:
+    """A way from a rule along `causes` back to itself, told by the first of its rules only; [] without one."""
+    ways = [[start]]
+    seen: set[str] = set()
+    while ways:
+        way = ways.pop()
+        for name in rules[way[-1]].causes if way[-1] in rules else ():
+            if name == start:
+                return [*way, name] if start == min(way) else []
+            if name not in seen:
+                seen.add(name)
+                ways.append([*way, name])
+    return []
+
+
+def _problem(rule: Rule, key: str, says: str) -> Problem:
+    path, _, line = rule.where.rpartition(":")
+    return Problem(path, rule.lines.get(key, int(line)), f"{key}: {says}")
+
+
+def check_names(
+    rules: Mapping[str, Rule], recipes: Mapping[str, Recipe], problems: list[Problem], off: Iterable[str] = ()
+) -> None:
+    """What one file says of another: rules that cause rules, recipes that rules propose or verify by."""
+    check_causes(rules, {*rules, *off}, problems)
+    if recipes:
+        from watchdog.config.recipes import check_recipes
+
+        check_recipes(recipes, tuple(rules.values()), problems, off)

@@ -1,0 +1,52 @@
+"""Small files of values that only we can have written: what an earlier check worked out, so that the next need not.
+
+Such a file is believed only when it is ours, nobody else may write it, and its seal fits its content and
+everything that the content was made from; otherwise it is as if it were not there.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+
+from watchdog.values import Any
+
+LARGEST = 50_000_000
+
+
+def read(path: Path, key: bytes) -> Any:
+    """What was written under the same key; OSError or ValueError when nothing was."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(fd, "rb") as file:
+        status = os.fstat(fd)
+        if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+            raise ValueError("somebody else may have written it")
+        content = file.read(LARGEST)
+    # pickle trusts what it reads, so what it reads is checked first.
+    if _seal(key, content[32:]) != content[:32]:
+        raise ValueError("made from something else, or damaged")
+    try:
+        return pickle.loads(content[32:])
+    except Exception as error:  # whatever a class of another time may raise
+        raise ValueError(f"cannot be read: {error}") from error
+
+
+def write(path: Path, key: bytes, value: Any) -> None:
+    """Put the file in its place whole, or not at all."""
+    body = pickle.dumps(value, 5)
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(_seal(key, body) + body)
+        os.replace(part, path)
+    finally:
+        if os.path.lexists(part):
+            os.unlink(part)
+
+
+def _seal(key: bytes, body: bytes) -> bytes:
+    from hashlib import blake2b
+
+    return blake2b(key + body, digest_size=32).digest()

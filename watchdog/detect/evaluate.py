@@ -1,0 +1,393 @@
+"""Rules × events → findings.
+
+One pass over the events serves every rule; nothing here reads a file or a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+
+from watchdog.detect import KINDS
+from watchdog.model import EMPTY, LOG_SOURCES, Condition, Event, Finding, Line, Rule, Span
+from watchdog.model.trace import Trace
+from watchdog.text import english, harmless
+from watchdog.values import Any, dataclass, field, replace
+
+IN_DOUBT = "only log lines tell of it that a user name may have written"
+
+
+@dataclass
+class Ambiguous:
+    """Records that could not be believed: how many, and the first few, because a hostile name can write as
+    many as it likes.
+    """
+
+    count: int = 0
+    first: tuple[Event, ...] = ()
+
+    def add(self, event: Event) -> None:
+        self.count += 1
+        if len(self.first) < 5:
+            self.first += (event,)
+
+    def notes(self) -> list[str]:
+        lines = [f"{event.where}: not used, because it is {event.ambiguous}" for event in self.first]
+        if left := self.count - len(self.first):
+            lines.append(f"{left} more records whose chat text imitates log fields were not used")
+        return lines
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What the rules say of one window."""
+
+    findings: tuple[Finding, ...]
+    not_checked: Mapping[str, str]  # rule → why
+    unsure: frozenset[tuple[str, str]]  # (rule, key) that could not be judged
+    ambiguous: Ambiguous
+    turns: int = 0  # chats that are being worked on right now
+    pending_since: datetime | None = None  # when the oldest thing began that is neither answered nor overdue
+    notes: tuple[str, ...] = ()  # what a detector saw that is no fault
+    doubtful: Mapping[str, str] = field(default_factory=dict)  # what only a user name may have told → why not
+
+
+@dataclass
+class ActiveCondition:
+    """One condition of a rule at work: its detector, or the alternatives of 'any'."""
+
+    condition: Condition
+    detector: Any
+    lines: list[
+        tuple[str, Line, bool]
+    ]  # role, what is wanted, whether the condition is blind without its source
+    others: list[ActiveCondition]
+    twin: Any = None  # the same detector, which believes records that a user name may have written
+
+    def spans(self, now: datetime, believing: bool = False) -> list[Span]:
+        if not self.others:
+            detector = self.twin if believing and self.twin is not None else self.detector
+            spans: list[Span] = detector.spans(now)
+            return spans
+        return _merged([span for other in self.others for span in other.spans(now, believing)])
+
+    def blind(self, blind: Mapping[str, str]) -> str:
+        """Why this condition cannot be judged; '' when it can."""
+        if self.others:
+            whys = [other.blind(blind) for other in self.others]
+            return whys[0] if all(whys) else ""
+        needed = sorted({line.source for _, line, required in self.lines if required})
+        return next((f"{source}: {blind[source]}" for source in needed if source in blind), "")
+
+
+def activate(condition: Condition) -> ActiveCondition:
+    if condition.kind == "any":
+        return ActiveCondition(condition, None, [], [activate(other) for other in condition.want])
+    module = KINDS[condition.kind]
+    return ActiveCondition(condition, module.Detector(condition.want), module.lines(condition.want), [])
+
+
+def lines_by_source(rules: Iterable[Rule]) -> dict[str, list[Line]]:
+    """What all rules together want to see of each source; an event names these lines by their places."""
+    wanted: dict[str, list[Line]] = {}
+    conditions = [condition for rule in rules for condition in rule.when]
+    while conditions:
+        condition = conditions.pop(0)
+        if condition.kind == "any":
+            conditions[:0] = condition.want
+            continue
+        for _, line, _ in KINDS[condition.kind].lines(condition.want):
+            wanted.setdefault(line.source, []).append(line)
+    return wanted
+
+
+def is_measured(rule: Rule) -> bool:
+    """Whether no condition of the rule needs a log: what it says of now does not hang on what was written then."""
+    active = flat([activate(condition) for condition in rule.when])
+    return not any(needed and line.source in LOG_SOURCES for one in active for _, line, needed in one.lines)
+
+
+_NOTHING: dict[Any, Any] = {}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a reading gives beside its events, which are complete once those have been consumed."""
+
+    blind: Mapping[str, str]  # source → why it cannot be read
+    traces: Mapping[Line, Trace] = field(default_factory=dict)  # of lines of which only the time is wanted
+    # source → place of a line → what to say of its pattern, which took too long
+    slow: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    lost: Callable[[], Mapping[str, str]] = dict  # what turned out to be blind when it was asked for
+    # (session, moment) → its tool calls in the gateway's database; None: it cannot be asked
+    ask: Callable[[str, datetime], Any] | None = None
+
+
+def evaluate(rules: Sequence[Rule], events: Iterable[Event], seen: Seen, now: datetime) -> Evaluation:
+    """Show every event to every detector that wants it, then ask each rule whether all of its conditions hold.
+
+    The events were asked for by lines_by_source of these very rules.
+    """
+    active = {rule.id: [activate(condition) for condition in rule.when] for rule in rules}
+    slow, ambiguous = show_all(active, events, seen)
+    findings: list[Finding] = []
+    not_checked: dict[str, str] = {}
+    unsure: set[tuple[str, str]] = set()
+    doubtful: list[tuple[str, str]] = []
+    for rule in rules:
+        conditions = active[rule.id]
+        found = list(_findings(rule, conditions, now))  # which may find that a log cannot be read any more
+        blind = {**seen.blind, **seen.lost()}
+        why = slow.get(rule.id) or next((why for one in conditions if (why := one.blind(blind))), "")
+        if why:
+            not_checked[rule.id] = why
+            continue
+        for condition in flat(conditions):
+            unsure.update((rule.id, key) for key in getattr(condition.detector, "unsure", ()))
+        sure, keys = _without_doubt(rule, conditions, found, now)
+        findings += sure
+        doubtful += [(rule.id, key) for key in sorted(keys)]
+    findings.sort(key=lambda finding: (finding.opened_at, finding.rule, finding.key))
+    detectors = [condition.detector for rule in rules for condition in flat(active[rule.id])]
+    # Whom a restart would cut off matters only when something is wrong or cannot be seen.
+    working = [one.at_work for one in detectors if hasattr(one, "at_work")] if findings or not_checked else []
+    turns = max((at_work(now) for at_work in working), default=0)
+    notes = [note for detector in detectors if hasattr(detector, "notes") for note in detector.notes()]
+    pending = min(
+        (at for one in detectors if hasattr(one, "since") and (at := one.since()) is not None), default=None
+    )
+    return Evaluation(
+        tuple(findings),
+        not_checked,
+        frozenset(unsure.union(doubtful)),
+        ambiguous,
+        turns,
+        pending,
+        (*dict.fromkeys(notes), *ambiguous.notes()),
+        {f"{rule} {key}".strip(): IN_DOUBT for rule, key in doubtful},
+    )
+
+
+Entry = tuple[str, ActiveCondition, str]  # the rule, its condition, in which role that wants the line
+Call = tuple[Any, tuple[str, ...]]  # whose see(), and the roles of the record to it
+
+
+class Dispatch:
+    """Who wants what of one source, by the places of the lines that were asked for."""
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self.changed = changed  # to be called when a condition gets a twin
+        self.entries: list[Entry] = []
+        self.calls: dict[tuple[int, ...], list[Call]] = {}  # the same places come again and again
+
+    def show(self, event: Event) -> None:
+        """Let everyone see the event who wants one of the lines that it is."""
+        if event.doubt is not None:
+            self._show_doubtful(event)
+            return
+        if len(event.matches) == 1:
+            places, captures = event.matches[0]
+            calls = self.calls.get(places)
+            if calls is None:
+                calls = self.calls[places] = self._calls(places)
+            for see, roles in calls:
+                see(dict.fromkeys(roles, captures), event)
+            return
+        for condition, captured in self._roles(event):
+            for detector in (condition.detector, condition.twin):
+                if detector is not None:
+                    detector.see(captured, event)
+
+    def _show_doubtful(self, event: Event) -> None:
+        """Detectors that know doubt decide themselves; of any other a twin sees the event, the detector does not."""
+        for condition, captured in self._roles(event):
+            if hasattr(condition.detector, "see_doubtful"):
+                condition.detector.see_doubtful(captured, event)
+                continue
+            if condition.twin is None:
+                from copy import deepcopy  # hardly ever needed
+
+                traces = getattr(condition.detector, "traces", ())
+                shared = (condition.detector.want, EMPTY, *traces)
+                condition.twin = deepcopy(condition.detector, {id(part): part for part in shared})
+                for trace in traces:
+                    trace.followers.append(condition.twin._settle)
+                self.changed()
+            condition.twin.see(captured, event)
+
+    def _roles(self, event: Event) -> list[tuple[ActiveCondition, dict[str, Mapping[str, str]]]]:
+        """Who wants the event, and in which roles."""
+        found: dict[int, Mapping[str, str]] = {}
+        for places, captures in event.matches:
+            found.update(dict.fromkeys(places, captures))
+        roles_of: dict[int, tuple[ActiveCondition, dict[str, Mapping[str, str]]]] = {}
+        for place in sorted(found):
+            _, condition, role = self.entries[place]
+            roles_of.setdefault(id(condition), (condition, {}))[1].setdefault(role, found[place])
+        return list(roles_of.values())
+
+    def _calls(self, places: Iterable[int]) -> list[Call]:
+        roles_of: dict[Any, dict[str, None]] = {}
+        for place in places:
+            _, condition, role = self.entries[place]
+            for detector in (condition.detector, condition.twin):
+                if detector is not None:
+                    roles_of.setdefault(detector, {})[role] = None
+        return [(detector.see, tuple(roles)) for detector, roles in roles_of.items()]
+
+
+def show_all(
+    active: Mapping[str, Sequence[ActiveCondition]], events: Iterable[Event], seen: Seen
+) -> tuple[dict[str, str], Ambiguous]:
+    """One pass over the events: (rules whose pattern was too slow, records that could not be believed)."""
+    ambiguous = Ambiguous()
+    sources: dict[str, Dispatch] = {}
+
+    def forget() -> None:
+        for dispatch in sources.values():
+            dispatch.calls.clear()
+
+    for rule, conditions in active.items():
+        for condition in flat(conditions):
+            if hasattr(condition.detector, "ask"):
+                condition.detector.ask = seen.ask
+            for role, line, _ in condition.lines:
+                if line in seen.traces:
+                    condition.detector.follow(role, seen.traces[line])
+                sources.setdefault(line.source, Dispatch(forget)).entries.append((rule, condition, role))
+    for event in events:
+        if event.ambiguous:
+            ambiguous.add(event)
+        if event.matches and (event.doubt is not None or not event.ambiguous):
+            sources[event.source].show(event)
+    slow = {
+        sources[source].entries[place][0]: why
+        for source, places in seen.slow.items()
+        for place, why in places.items()
+    }
+    return slow, ambiguous
+
+
+def flat(conditions: Iterable[ActiveCondition]) -> Iterable[ActiveCondition]:
+    """The conditions with a detector of their own."""
+    for condition in conditions:
+        if condition.others:
+            yield from flat(condition.others)
+        else:
+            yield condition
+
+
+def _without_doubt(
+    rule: Rule, conditions: Sequence[ActiveCondition], found: list[Finding], now: datetime
+) -> tuple[list[Finding], set[str]]:
+    """(findings that hold whether or not one believes what a user name may have written, keys that are open for
+    only one of the two).
+    """
+    every = list(flat(conditions))
+    keys = set().union(*(getattr(condition.detector, "doubtful", ()) for condition in every))
+    if all(condition.twin is None for condition in every):
+        return found, keys - {finding.key for finding in found if finding.ended_at is None}
+    believing = {
+        (finding.key, finding.ended_at is None)
+        for finding in _findings(rule, conditions, now, believing=True)
+    }
+    sceptical = {(finding.key, finding.ended_at is None) for finding in found}
+    keys |= {key for key, is_open in believing ^ sceptical if is_open}
+    return [finding for finding in found if (finding.key, finding.ended_at is None) in believing], keys
+
+
+def _findings(
+    rule: Rule, conditions: Sequence[ActiveCondition], now: datetime, believing: bool = False
+) -> Iterable[Finding]:
+    """The first condition gives the key; the others must have held at the same time."""
+    first, *support = conditions
+    supporting = [condition.spans(now, believing) for condition in support]
+    for span in first.spans(now, believing):
+        for spans in supporting:
+            together = next(
+                (both for other in reversed(spans) if (both := _overlap(span, other, now)) is not None), None
+            )
+            if together is None:
+                break
+            span = together
+        else:
+            yield _finding(rule, span, now)
+
+
+def _overlap(span: Span, other: Span, now: datetime) -> Span | None:
+    opened = max(span.opened_at, other.opened_at)
+    ended = min((at for at in (span.ended_at, other.ended_at) if at is not None), default=None)
+    if opened > (ended or now):
+        return None
+    quotes = {**other.quotes, **span.quotes}
+    facts = {**other.facts, **span.facts}
+    return replace(span, opened_at=opened, ended_at=ended, quotes=quotes, facts=facts)
+
+
+def _merged(spans: list[Span]) -> list[Span]:
+    """Spans of several alternatives, one per key and stretch of time."""
+    merged: list[Span] = []
+    for span in sorted(spans, key=lambda span: (span.key, span.opened_at)):
+        last = merged[-1] if merged else None
+        if (
+            last is None
+            or last.key != span.key
+            or (last.ended_at is not None and last.ended_at < span.opened_at)
+        ):
+            merged.append(span)
+            continue
+        ended = None if last.ended_at is None or span.ended_at is None else max(last.ended_at, span.ended_at)
+        merged[-1] = replace(
+            last,
+            first_at=min(last.first_at, span.first_at),
+            last_at=max(last.last_at, span.last_at),
+            ended_at=ended,
+            quotes={**span.quotes, **last.quotes},
+            facts={**span.facts, **last.facts},
+        )
+    return merged
+
+
+def _finding(rule: Rule, span: Span, now: datetime) -> Finding:
+    fields = {**limits(rule), **span.facts, **span.quotes}
+    quotes = {**limits(rule), **span.quotes}
+    rule = rule.for_cause(fields)
+    return Finding(
+        rule=rule.id,
+        key=span.key,
+        severity=rule.severity,
+        title=rule.title,
+        says=harmless(english(rule.say, fields, now), 600),
+        first_at=span.first_at,
+        opened_at=span.opened_at,
+        last_seen_at=span.last_at,
+        ended_at=span.ended_at,
+        recipe=rule.recipe,
+        advice=rule.advice,
+        quotes={name: harmless(english(f"{{{name}}}", quotes, now), 200) for name in quotes},
+        facts=span.facts,
+        evidence=span.evidence,
+        confirm=1 if span.facts.get("stated") else rule.confirm,
+        fields=quotes | {name: fields[name] for name in sorted(_named(rule)) if name in fields},
+    )
+
+
+def _named(rule: Rule) -> set[str]:
+    """The fields that its sentences use, in any language."""
+    from string import Formatter
+
+    templates = [rule.say, rule.headline]
+    for texts in rule.translations.values():
+        templates += [texts.get("say", ""), texts.get("headline", "")]
+    return {name for template in templates for _, name, _, _ in Formatter().parse(template) if name}
+
+
+def limits(rule: Rule) -> dict[str, Any]:
+    """The rule's own numbers, so that a sentence can show them beside what was seen."""
+    found: dict[str, Any] = {}
+    for active in flat([activate(condition) for condition in rule.when]):
+        for name in ("within", "longer_than", "at_least"):
+            value = getattr(active.condition.want, name, None)
+            if value is not None:
+                found.setdefault(name, value)
+    return found

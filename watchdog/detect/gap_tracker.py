@@ -1,0 +1,476 @@
+"""Who waits for an answer, who works on it, and since when nothing lives: the memory behind a gap."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from watchdog.detect.common import Captures, key_of
+from watchdog.detect.gap_sessions import NEVER, Owner, Recent, Waiting, agree
+from watchdog.detect.gap_workers import Workers, few, stranger
+from watchdog.model import Event, Span
+from watchdog.model.trace import Trace
+from watchdog.text import ago, harmless, spell
+from watchdog.values import TYPE_CHECKING, Any, replace
+
+if TYPE_CHECKING:
+    from watchdog.detect.gap import Gap
+    from watchdog.sqlite import ToolCalls
+
+LINK_WITHIN = timedelta(minutes=2)  # a turn that starts later than this belongs to another message
+AT_WORK = timedelta(minutes=5)  # after its last step a turn counts as going on for so long
+RESUMED_WITHIN = timedelta(minutes=10)  # after a restart; what is woken later is something else
+LET_GO_EVERY = timedelta(minutes=5)
+INSTANT = timedelta(milliseconds=1)  # logs know no shorter
+MEMORY = 10_000  # chats remembered that a restart cut off
+SESSION_KEY = "session_key"  # the capture of an answer that tells whose it is
+
+
+UNSEEN, TOOL = "unseen", "tool"  # causes: the database cannot be asked; a tool has not come back for too long
+Ask = Callable[[str, datetime], Any]  # a session's tool calls at a moment, asked of the gateway's database
+
+
+def _turn_over(one: Waiting, at: datetime) -> None:
+    one.over = one.over or at
+
+
+class Detector:
+    def __init__(self, want: Gap):
+        self.want = want
+        self.waiting: dict[str, list[Waiting]] = {}
+        self.said: dict[str, list[Waiting]] = {}  # the same by what was said
+        self.fresh: deque[Waiting] = deque()  # those of the last minutes, answered or not
+        self.workers = Workers(self.waiting)
+        self.sessions = self.workers.sessions
+        self.failures = Recent()  # session → its newest failure
+        self.members = Recent()  # session key as an answer names it → who speaks there
+        self.closed: list[tuple[Span, tuple[str, ...]]] = []  # with the sessions that may have worked on it
+        self.doubtful: set[str] = set()  # keys that wait too long, unless a user name wrote what tells so
+        self.ask: Ask | None = None  # given by whoever evaluates; None: nobody can be asked
+        self.asked: dict[tuple[str, datetime], ToolCalls | None] = {}
+        self.cut_off: dict[str, datetime] = {}  # key → when a restart cut it off
+        self.last: dict[str, Captures] = {}  # key → what its newest line of `last` captured
+        self.traces: dict[str, list[Trace]] = {"progress": [], "turn_over": []}
+        for role in self.traces:
+            self.follow(role, Trace())  # for signs that come as events
+        # when to look next whether parts of them can be parted from
+        self.let_go_at = datetime.min.replace(tzinfo=UTC)
+        self.patience = min(want.longer_than, want.sooner.longer_than) if want.sooner else want.longer_than
+        self.acts: dict[str, Callable[[Captures, Event], None]] = {
+            "known": self._known,
+            "reset": self._reset,
+            "closed": self._closed,
+            "dropped": self._dropped,
+            "ended": self._ended,
+            "last": self._last,
+            "opened": self._open,
+            "joined": self._join,
+            "resumed": self._resume,
+            "session": self._link,
+            "turn_over": lambda _, event: self.traces["turn_over"][0].note(event.at, event.session),
+            "progress": lambda _, event: self.traces["progress"][0].note(event.at, event.session),
+            "sooner": self._failed,
+        }
+
+    def follow(self, role: str, trace: Trace) -> None:
+        """Lines of which only the time matters are asked for when somebody has waited for long, or never."""
+        self.traces[role].append(trace)
+        trace.followers.append(partial(self._settle, role))
+
+    def see(self, roles: Mapping[str, Captures], event: Event) -> None:
+        if event.at >= self.let_go_at:
+            self.let_go_at = event.at + LET_GO_EVERY
+            for trace in dict.fromkeys([*self.traces["progress"], *self.traces["turn_over"]]):
+                trace.forget(event.at - self.patience)
+            if self.workers.strangers:
+                self.workers.forget(
+                    min((queue[0].opened.at for queue in self.waiting.values()), default=event.at)
+                )
+        if len(roles) == 1:
+            for role, captures in roles.items():
+                self.acts[role](captures, event)
+            return
+        for role, act in self.acts.items():
+            if role in roles:
+                act(roles[role], event)
+
+    def see_doubtful(self, roles: Mapping[str, Captures], event: Event) -> None:
+        """A record that a user name may have written opens and settles nothing for certain."""
+        if "reset" in roles:
+            for one in self._all():
+                one.doubted = event.at
+        for role in ("closed", "dropped"):
+            for key in self._answered(roles[role]) if role in roles else ():
+                queue = self.waiting[key]
+                self._catch_up(queue, event.at + INSTANT, "turn_over")
+                for one in queue:
+                    one.doubted = event.at
+                # An answer is real when the turn had ended that it is of.
+                if over := [one for one in queue if one.over is not None and one.linked != NEVER]:
+                    self._close(key, over, event.at)
+        for role in ("opened", "joined", "resumed"):
+            if role in roles:
+                self.acts[role](roles[role], event)
+
+    def _settle(self, role: str, before: datetime) -> None:
+        """What sessions did before this moment will be forgotten: take what those need who wait since then."""
+        if late := [one for one in self._all() if one.up_to[role] < before]:
+            self._catch_up(late, before, role)
+
+    def _late(self, those: Iterable[Waiting], at: datetime) -> list[Waiting]:
+        """Those who wait for so long that it matters what was done for them."""
+        return [one for one in those if at - one.sign >= self.patience]
+
+    def _catch_up(self, those: Sequence[Waiting], now: datetime, role: str = "progress") -> None:
+        """What was done for these until now."""
+        workers, traces = self.workers, self.traces[role]
+        names = {one: workers.names(one, one.up_to[role]) for one in those}
+        first = min(one.up_to[role] for one in those)
+        unclear = workers.strangers if any(one.linked > one.up_to[role] for one in those) else ()
+        for trace in traces:
+            trace.read(first, now)
+        anywhere = (
+            [name for name in workers.anywhere if any(trace.between(name, first, now) for trace in traces)]
+            if unclear
+            else []
+        )
+        take = self._progress if role == "progress" else _turn_over
+        for one in those:
+            theirs = (
+                names[one].union(workers.maybe(one, one.up_to[role], anywhere)) if unclear else names[one]
+            )
+            signs = [
+                (at, name)
+                for trace in traces
+                for name in theirs
+                for at in trace.between(name, one.up_to[role], now)
+            ]
+            for at, name in sorted(signs):
+                if self.workers.works_for(name, one, at):
+                    take(one, at)
+            one.up_to[role] = max(one.up_to[role], now)
+
+    def _known(self, _: Captures, event: Event) -> None:
+        owner = key_of(event.facts, self.want.same, self.want.key), event.facts.get("user", "")
+        self._know(event.facts["session"], owner, event.at)
+        self.members.put(event.text, owner[1])
+
+    def _reset(self, _: Captures, event: Event) -> None:
+        spared = event.at - self.want.spares if self.want.spares is not None else event.at
+        for key, queue in list(self.waiting.items()):
+            if queue[0].opened.at > spared and not queue[0].spared:
+                queue[0].spared = True
+                continue
+            _remember(self.cut_off, key, event.at)
+            self._close(key, self.waiting[key], event.at)
+        self.last = {key: captures for key, captures in self.last.items() if key in self.waiting}
+        self.workers.forget()
+
+    def _closed(self, captures: Captures, event: Event) -> None:
+        for key in self._answered(captures):
+            queue = self.waiting[key]
+            whose = captures.get(SESSION_KEY, "")
+            if len(queue) > 1:
+                self._close_turn(key, event.at, self.members.get(whose) if whose else None)
+            else:
+                if whose and self.members.get(whose) is None:
+                    self.members.put(whose, queue[0].user)
+                self._close(key, queue, event.at)
+
+    def _dropped(self, captures: Captures, event: Event) -> None:
+        for key in self._answered(captures):
+            self._close(key, self.waiting[key][:1], event.at)
+
+    def _ended(self, captures: Captures, event: Event) -> None:
+        """Something ended without saying whose it was: the newest, rather one that nobody works on yet."""
+        common = {name: captures[name] for name in self.want.same if captures.get(name)}
+        fitting = [one for one in self._all() if agree(one, common)]
+        idle = [one for one in fitting if not one.linked < event.at]
+        if newest := max(idle or fitting, key=lambda one: one.opened.at, default=None):
+            self._close(newest.key, [newest], event.at)
+
+    def _last(self, captures: Captures, event: Event) -> None:
+        if len(self.last) > MEMORY:
+            self.last.clear()
+        key = key_of(captures, self.want.same, self.want.key)
+        self.last[key] = {name: harmless(value, 200) for name, value in captures.items() if value}
+
+    def _answered(self, captures: Captures) -> list[str]:
+        """The keys that wait for this answer."""
+        key = key_of(captures, self.want.same, self.want.key)
+        if key in self.waiting:
+            return [key]
+        # A session key ends in the chat, or in the chat and the person: 'CHAT' or 'CHAT:PERSON'.
+        found: list[str] = []
+        while ":" in key and not found:
+            key = key.rpartition(":")[0]
+            found = [key] if key in self.waiting else []
+        return found
+
+    def _open(self, captures: Captures, event: Event) -> None:
+        key = key_of(captures, self.want.same, self.want.key)
+        queue = self.waiting.get(key)
+        if queue is not None and not self.want.session_by:
+            return  # without sessions to tell them apart, only the first matters
+        one = Waiting(key, event, captures)
+        if queue is None:
+            self.waiting[key] = [one]
+        else:
+            queue.append(one)
+        if self.want.session_by:
+            session = self.sessions.owners.get((key, one.user))
+            if session is not None:
+                self.workers.engage(one, session)
+                one.failed = self.failures.get(session)
+            self.said.setdefault(one.said, []).append(one)
+            self.fresh.append(one)
+            while event.at - self.fresh[0].opened.at > LINK_WITHIN:
+                self.fresh.popleft()
+
+    def _join(self, captures: Captures, event: Event) -> None:
+        """More for whoever is at work on this already, and answered together with it."""
+        if key_of(captures, self.want.same, self.want.key) not in self.waiting:
+            self._open(captures, event)
+
+    def _resume(self, captures: Captures, event: Event) -> None:
+        """A turn that a restart cut off begins again: whoever asked is still waiting.
+
+        Others are only woken.
+        """
+        at = self.cut_off.pop(key_of(captures, self.want.same, self.want.key), None)
+        if at is not None and event.at - at <= RESUMED_WITHIN:
+            self._open(captures, event)
+
+    def _know(self, session: str, owner: Owner, at: datetime) -> None:
+        if self.sessions.know(session, owner, at):
+            self.sessions.keep([(one.session, (one.key, one.user)) for one in self._all()])
+
+    def _link(self, captures: Captures, event: Event) -> None:
+        """A turn begins: find the message that it answers."""
+        session, settled = captures.get("session", ""), self.sessions.settled
+        if not session or settled.get(session) or settled.get(event.session):
+            self._prove(session)
+            return
+        common = {name: captures[name] for name in self.want.same if name in captures}
+        told = event.facts.get("said")
+        found = few(one for one in self.said.get(told, ()) if agree(one, common)) if told else []
+        if not found:
+            near = [
+                one
+                for one in self.fresh
+                if event.at - one.opened.at <= LINK_WITHIN and agree(one, common) and one.opened.doubt is None
+            ]
+            # An answer to something older may have come in between and counted for this one, too.
+            found = [one for one in near if told and one.said == told]
+            found = found or [one for one in near if not one.session and one in self.waiting.get(one.key, ())]
+        keys = frozenset(one.key for one in found)
+        known = self.sessions.chats.get(session)
+        if len(keys) != 1:
+            if known is None:
+                self.workers.meet(session, stranger(common, found, event.at))
+            return
+        answered = found[0]
+        if known is not None and known[0] == answered.key:
+            settled[session] = answered.opened.doubt is None or answered.proved
+        else:
+            # Short words are said by many, so that the first guess may have been wrong.
+            for one in self.waiting.get(known[0], ()) if known is not None else ():
+                if one.session == session:
+                    self.workers.engage(one, "")
+            self._know(session, (answered.key, answered.user), event.at)
+        for one in self.waiting.get(answered.key, ()):
+            if one.user == answered.user and one.session != session:
+                self.workers.engage(one, session, event.at)
+        if answered.opened.doubt is not None and answered.opened.doubt.provable:
+            answered.proved = True
+
+    def _prove(self, session: str) -> None:
+        """A turn of this session began, which works for this chat alone: somebody asked there."""
+        for one in self.workers.engaged.get(session, ()):
+            one.proved = True
+
+    def _progress(self, one: Waiting, at: datetime) -> None:
+        if at <= one.sign:
+            return
+        if at - one.sign >= self.patience and (span := self._span(one, at, at)) is not None:
+            self.closed.append((span, self._sessions(one)))
+        one.sign = at
+        one.failed, one.failed_late = one.failed_late or one.failed, None
+
+    def _failed(self, _: Captures, event: Event) -> None:
+        if self.want.sooner is None or not event.session:
+            return
+        self.failures.put(event.session, event.at)
+        theirs = self.workers.whom(event.session, event.at)
+        if late := self._late(theirs, event.at):
+            self._catch_up(late, event.at)
+        for one in theirs:
+            if event.at <= one.sign + self.want.sooner.longer_than:
+                one.failed = event.at
+            elif one.failed_late is None:
+                one.failed_late = event.at
+            one.evidence = [*one.evidence[:1], *one.evidence[1:][-2:], event]
+
+    def _opens_at(self, one: Waiting) -> datetime:
+        ordinary = one.sign + self.want.longer_than
+        if self.want.sooner is None:
+            return ordinary
+        early = one.sign + self.want.sooner.longer_than
+        if one.failed is not None and early - one.failed <= self.want.sooner.within:
+            return early
+        return min(ordinary, one.failed_late) if one.failed_late is not None else ordinary
+
+    def _span(self, one: Waiting, now: datetime, ended: datetime | None) -> Span | None:
+        if now - one.sign < self.patience or now < (opens := self._opens_at(one)):
+            return None
+        if one.in_doubt():
+            self.doubtful.update([one.key] if ended is None else ())
+            return None
+        quotes = {
+            **one.captures,
+            **self.last.get(one.key, {}),
+            "waited": now - one.opened.at,
+            "longer_than": opens - one.sign,
+        }
+        return Span(
+            one.key,
+            one.opened.at,
+            opens,
+            max(one.sign, one.evidence[-1].at),
+            ended,
+            quotes,
+            {},
+            tuple(one.evidence),
+        )
+
+    def _close_turn(self, key: str, at: datetime, member: str | None) -> None:
+        """An answer came where several wait.
+
+        In a group each member has a turn of their own. Newer releases say whose answer it is; where that is not
+        known, the turn that has just ended is meant.
+        """
+        turns: dict[str, list[Waiting]] = {}
+        if member and (theirs := [one for one in self.waiting[key] if one.user == member]):
+            self._close(key, theirs, at)
+            return
+        for one in self.waiting[key]:
+            turns.setdefault(one.session or one.user, []).append(one)
+        if len(turns) > 1:
+            self._catch_up(self.waiting[key], at, "turn_over")
+        over = [turn for turn in turns.values() if turn[0].over is not None]
+        first = min(over, key=lambda turn: turn[0].over or at) if over else next(iter(turns.values()))
+        self._close(key, first, at)
+
+    def _close(self, key: str, done: list[Waiting], at: datetime) -> None:
+        if late := self._late(done, at):
+            self._catch_up(late, at)
+            # Whatever waited longest speaks for the rest.
+            spans = [
+                (span, self._sessions(one)) for one in late if (span := self._span(one, at, at)) is not None
+            ]
+            self.closed.extend(spans[:1])
+        for one in done if self.want.session_by else ():
+            self.workers.release(one)
+            same = self.said[one.said]
+            same.remove(one)
+            if not same:
+                del self.said[one.said]
+        if done is not self.waiting[key] and (left := [one for one in self.waiting[key] if one not in done]):
+            self.waiting[key] = left
+        else:
+            del self.waiting[key]
+
+    def _all(self) -> list[Waiting]:
+        return [one for queue in self.waiting.values() for one in queue]
+
+    def spans(self, now: datetime) -> list[Span]:
+        if late := self._late(self._all(), now):
+            self._catch_up(late, now + INSTANT)
+        found = [(span, sessions, span.opened_at) for span, sessions in self.closed]
+        for queue in self.waiting.values():
+            spans = ((self._span(one, now, None), self._sessions(one)) for one in queue)
+            found += [(span, sessions, now) for span, sessions in spans if span is not None][:1]
+        if self.want.tool_calls is None:
+            return [span for span, _, _ in found]
+        judged = (self._judged(span, sessions, at) for span, sessions, at in found)
+        return [span for span in judged if span is not None]
+
+    def _sessions(self, one: Waiting) -> tuple[str, ...]:
+        """The sessions that may work for it, the likeliest first."""
+        others = self.sessions.by_key.get(one.key, ())
+        return (one.session,) if one.session else tuple(reversed(others[-3:]))
+
+    def _judged(self, span: Span, sessions: Sequence[str], at: datetime) -> Span | None:
+        """None for a chat that waits for its user or for a tool; with its doubt where nobody can tell."""
+        assert self.want.tool_calls is not None
+        calls = self._calls(sessions, at)
+        if calls is None:
+            return replace(span, quotes={**span.quotes, "cause": UNSEEN})
+        if not calls.tools:
+            return span
+        asks = any(tool in self.want.tool_calls.asks for tool in calls.tools)
+        since = datetime.fromtimestamp(calls.since, UTC)
+        if asks or at - since < self.want.tool_calls.longer_than:
+            return None
+        return replace(span, quotes={**span.quotes, "cause": TOOL, "tool": ", ".join(calls.tools)})
+
+    def _calls(self, sessions: Sequence[str], at: datetime) -> ToolCalls | None:
+        """The open tool calls of the first session that the database knows; None when it cannot be asked."""
+        for session in sessions:
+            if (session, at) not in self.asked:
+                answer = self.ask(session, at) if self.ask is not None else None
+                known = answer is not None and answer.state != "unknown"
+                self.asked[session, at] = answer if known else None
+            if (found := self.asked[session, at]) is not None:
+                return found
+        return None
+
+    def since(self) -> datetime | None:
+        """When the oldest thing began that still waits: a later check must see it begin, too."""
+        return (
+            min((queue[0].opened.at for queue in self.waiting.values()), default=None)
+            if self.want.progress
+            else None
+        )
+
+    def at_work(self, now: datetime) -> int:
+        """How many wait while somebody works for them: what a restart would cut off."""
+        if not self.want.progress or not self.waiting:
+            return 0
+        self._catch_up(self._all(), now + INSTANT)
+        return sum(
+            one.sign > one.opened.at and now - one.sign < AT_WORK
+            for queue in self.waiting.values()
+            for one in queue
+        )
+
+    def state(self, now: datetime) -> list[str]:
+        """For explain: who waits, and how long still."""
+        if self.waiting:
+            self._catch_up(self._all(), now + INSTANT)
+        found = []
+        for key, queue in self.waiting.items():
+            one = queue[0]
+            worked = f", last progress {ago(one.sign, now)}" if one.sign > one.opened.at else ""
+            last = one.failed_late or one.failed
+            failed = f", last failure {ago(last, now)}" if last else ""
+            limit = spell(self._opens_at(one) - one.sign)
+            calls = self._calls(self._sessions(one), now) if self.want.tool_calls else None
+            whom = ""
+            if calls is not None and calls.tools and self.want.tool_calls:
+                asks = any(tool in self.want.tool_calls.asks for tool in calls.tools)
+                whom = (
+                    ", waiting for the user" if asks else f", waiting for the tool {', '.join(calls.tools)}"
+                )
+            found.append(
+                f"{key or 'all'}: waiting for {spell(now - one.opened.at)} (limit {limit}{worked}{failed}){whom}"
+            )
+        return found or ["nothing is waiting"]
+
+
+def _remember(memory: dict[Any, Any], key: object, value: object) -> None:
+    if len(memory) >= MEMORY:
+        memory.clear()
+    memory[key] = value

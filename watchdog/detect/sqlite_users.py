@@ -1,0 +1,57 @@
+"""Who has a database open beside the gateway: no condition of its own, but what another one's sentence names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+from watchdog.config.yaml import Section
+from watchdog.detect.common import Captures
+from watchdog.detect.sqlite_health import read_databases
+from watchdog.model import Event, Line, Span
+from watchdog.values import dataclass
+
+KIND = "sqlite_users"
+LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class SqliteUsers:
+    databases: tuple[str, ...]
+
+
+def read(section: Section) -> SqliteUsers:
+    want = SqliteUsers(read_databases(section))
+    section.done()
+    return want
+
+
+def lines(want: SqliteUsers) -> list[tuple[str, Line, bool]]:
+    return [("database", Line("databases"), False)]  # without it, nobody is named
+
+
+def reach(want: SqliteUsers) -> timedelta:
+    return timedelta(0)
+
+
+def says(want: SqliteUsers) -> frozenset[str]:
+    return frozenset({"holders"})
+
+
+class Detector:
+    def __init__(self, want: SqliteUsers):
+        self.want = want
+        self.users: list[str] = []
+
+    def see(self, roles: Mapping[str, Captures], event: Event) -> None:
+        name = event.facts.get("database", "")
+        if name.rpartition("/")[2] in self.want.databases and event.facts.get("users"):
+            self.users.append(event.facts["users"])
+
+    def spans(self, now: datetime) -> list[Span]:
+        quotes = {"holders": ", ".join(self.users)} if self.users else {}
+        return [Span("", LONG_AGO, LONG_AGO, now, quotes=quotes)]
+
+    def state(self, now: datetime) -> list[str]:
+        """For explain: who has it open."""
+        return self.users or ["nobody that can be seen has it open beside the gateway"]

@@ -1,0 +1,122 @@
+"""What one home tells the fleet about itself, read from its own store and process table; writes nothing."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from watchdog.fleet.memory import count_of
+from watchdog.gateway.machine import look_at_gateway
+from watchdog.model import EVERY_CHECK, Incident
+from watchdog.sqlite.backup import good_ones
+from watchdog.sqlite.daily_backup import folder
+from watchdog.sqlite.inspect import databases
+from watchdog.store import Store, messages
+from watchdog.store.incidents import all_incidents, last_blind, last_check
+from watchdog.store.plans import Stored, in_state
+from watchdog.text import duration, harmless
+
+if TYPE_CHECKING:
+    from watchdog.config.settings import Settings
+
+GAPS = 5  # distances between checks that are measured; the middle one ignores a manual check and a power cut
+
+
+@dataclass(frozen=True)
+class Facts:
+    """One home at one moment."""
+
+    instance: str
+    profile: str
+    home: str
+    now: datetime
+    checked_at: datetime | None
+    took: timedelta | None  # None: not known
+    interval: timedelta
+    incidents: tuple[Incident, ...]  # open ones
+    unseen: int
+    pending: tuple[Stored, ...]  # plans that wait for an answer
+    armed: bool
+    actions: Mapping[tuple[str, str], int]  # (recipe, outcome) -> how often, ever
+    failed: int  # notifications that a target did not take, ever
+    backups: Mapping[str, timedelta]  # database -> age of its newest good backup
+    gateway_up: bool | None  # None: cannot be told
+    hermes: str  # '' when not known
+
+
+def gather(store: Store, home: Path, settings: Settings, memory: Mapping[str, Any], now: datetime) -> Facts:
+    fleet = settings.fleet
+    gateway = look_at_gateway(home)
+    took = memory.get("took")
+    instance = (fleet.instance if fleet else "") or settings.notify.host or socket.gethostname()
+    return Facts(
+        instance=harmless(instance, 100),
+        profile=harmless((fleet.profile if fleet else "") or profile_of(home), 100),
+        home=str(home),
+        now=now,
+        checked_at=last_check(store),
+        took=timedelta(seconds=took) if isinstance(took, int | float) else None,
+        interval=(fleet.interval if fleet else None) or measured_interval(store),
+        incidents=tuple(each for each in all_incidents(store, only_open=True) if each.status == "open"),
+        unseen=len(last_blind(store)),
+        pending=tuple(each for each in in_state(store, "pending") if each.expires_at > now),
+        armed=messages.disarmed(store) is None,
+        actions=_actions(store),
+        failed=count_of(memory, "failed"),
+        backups=_backups(home, Path(store.path).parent, now),
+        gateway_up=gateway.alive,
+        hermes=hermes_version(gateway.argv),
+    )
+
+
+def profile_of(home: Path) -> str:
+    """How a home is called beside others of its machine: `default`, a profile's name, or its folder's."""
+    name = home.name.lstrip(".") or "home"
+    return "default" if name == "hermes" and home.parent.name != "profiles" else name
+
+
+def measured_interval(store: Store) -> timedelta:
+    """How far apart checks are: the middle of the last ones, and never less than cron's usual pace.
+
+    A person who checks by hand three times in a minute must not make an alert end before the next check.
+    """
+    rows = store.db.execute("SELECT at FROM checks ORDER BY id DESC LIMIT ?", (GAPS + 1,)).fetchall()
+    times = [datetime.fromisoformat(row["at"]) for row in rows]
+    gaps = sorted(abs(later - earlier) for later, earlier in itertools.pairwise(times))
+    usual = duration(EVERY_CHECK)
+    return max(usual, gaps[len(gaps) // 2]) if gaps else usual
+
+
+def hermes_version(argv: tuple[str, ...]) -> str:
+    """The release of Hermes that a running gateway was started from, as its installation says."""
+    for program in argv[:2]:
+        if program.startswith("/"):
+            for info in Path(program).parent.parent.glob(
+                "lib/python*/site-packages/hermes_agent-*.dist-info"
+            ):
+                if found := re.fullmatch(r"hermes_agent-([\w.]+)\.dist-info", info.name):
+                    return found[1]
+    return ""
+
+
+def _actions(store: Store) -> dict[tuple[str, str], int]:
+    rows = store.db.execute(
+        "SELECT recipe, state, count(*) AS times FROM actions WHERE state <> 'begun' GROUP BY recipe, state"
+    )
+    return {(row["recipe"], row["state"]): row["times"] for row in rows}
+
+
+def _backups(home: Path, state: Path, now: datetime) -> dict[str, timedelta]:
+    ages = {}
+    for path in databases(home):
+        name = os.path.relpath(path, home) if path.is_relative_to(home) else str(path)
+        if kept := good_ones(folder(state, path), os.path.basename(os.path.realpath(path))):
+            ages[name] = now - datetime.fromisoformat(kept[0].at)
+    return ages

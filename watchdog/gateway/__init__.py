@@ -1,0 +1,18 @@
+"""The gateway of a home: whether it lives, what supervises it, how it is started and stopped."""
+
+from watchdog.values import TYPE_CHECKING, lazy
+
+if TYPE_CHECKING:
+    from watchdog.gateway.machine import GatewayProcess, Machine, measure_machine
+
+__all__ = ["GatewayProcess", "Machine", "measure_machine"]
+
+# Loaded on first use: a quiet check measures only what its rules ask for.
+__getattr__ = lazy(
+    __name__,
+    machine=(
+        "GatewayProcess",
+        "Machine",
+        "measure_machine",
+    ),
+)

@@ -1,0 +1,303 @@
+"""Who runs the gateway of this home, and by which exact commands: decided from measured facts, nothing touched."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import timedelta
+
+from watchdog.gateway.command import gateway_command
+from watchdog.gateway.containers import engine_command, mounts
+from watchdog.gateway.facts import Container, HostFacts, Service, Unit
+from watchdog.gateway.reasons import Found, MayNot, Name, Warn
+from watchdog.gateway.supervisor import DOCKER, PODMAN, PROCESS, S6, SYSTEM, USER, Supervisor, unknown
+from watchdog.gateway.units import is_ours, runs_gateway
+from watchdog.model import Reason
+from watchdog.values import replace
+
+_UNIT = re.compile(r"[A-Za-z0-9:_.@-]{1,200}\.service")
+
+
+def decide(facts: HostFacts) -> Supervisor:
+    """The supervisor of this gateway; when it cannot be told, why not and what to do."""
+    found = _by_cgroup(facts) if facts.pid else None
+    found = replace(found or _by_name(facts), drain=facts.drain)
+    if facts.inside:
+        found = replace(found, may_act=False, why_not=facts.inside)
+    if found.stop_timeout and found.drain and found.stop_timeout < found.drain:
+        fields = {"name": found.name, "timeout": found.stop_timeout, "drain": found.drain}
+        found = replace(found, warnings=(*found.warnings, Reason(Warn.STOP_TIMEOUT, fields)))
+    return found
+
+
+def _by_cgroup(facts: HostFacts) -> Supervisor | None:
+    around = facts.around
+    if around.id:
+        box = next((box for box in around.containers if box.id == around.id), None)
+        if box is None:
+            return _hidden_container(facts)
+        if not around.contained and not mounts(box, facts.home):
+            fields = {"pid": facts.pid, "container": box.name or box.short_id, "home": facts.home}
+            return unknown(Reason(MayNot.CONTAINER_OTHER, fields))
+        return _container(box, facts, Reason(Found.CGROUP))
+    if around.service:
+        return _service(around.service, facts)
+    for line in facts.cgroup.splitlines():
+        path = line.split(":", 2)[-1]
+        names = [
+            part for part in path.split("/") if part.endswith(".service") and not part.startswith("user@")
+        ]
+        if not names:
+            continue
+        scope = USER if "/user@" in path else SYSTEM
+        unit = next((unit for unit in facts.units if unit.name == names[-1] and unit.scope == scope), None)
+        if unit and _is_its_unit(unit, facts):
+            return _unit(unit, facts, Reason(Found.CGROUP))
+        # Started from cron, ssh or a terminal service: that unit is not the gateway's, and is not ours to
+        # restart.
+    return None
+
+
+def _is_its_unit(unit: Unit, facts: HostFacts) -> bool:
+    if is_ours(unit.command):
+        # our own service, whose home is called .hermes; a gateway that it started sits in its cgroup
+        return False
+    if unit.name == facts.chosen:
+        return True
+    # Whoever writes the home may write any pid into gateway.pid: another's process, or another program, is
+    # not its gateway.
+    if facts.pid_uid != facts.owner_uid and unit.home != facts.home:
+        return False
+    by_name = "hermes" in (unit.command + unit.name).lower()
+    return by_name or (unit.main_pid == facts.pid and bool(gateway_command(facts.argv)))
+
+
+def _starts_a_gateway(unit: Unit) -> bool:
+    """By its name or by its command: whoever wrote the unit may have called it anything."""
+    return runs_gateway(unit.command) or ("hermes" in unit.name.lower() and not is_ours(unit.command))
+
+
+def _by_name(facts: HostFacts) -> Supervisor:
+    if facts.chosen:
+        return _chosen(facts)
+    units = [unit for unit in facts.units if unit.home == facts.home and _starts_a_gateway(unit)]
+    boxes, found = _boxes(facts)
+    if facts.pid and facts.cgroup:
+        # A living process whose cgroup names neither unit nor container was started by hand; a unit file that
+        # also exists would start a second one.
+        return _process(facts, units)
+    if len(boxes) + len(units) > 1:
+        names = (
+            *(Reason(Name.CONTAINER, {"container": box.name or box.short_id}) for box in boxes),
+            *(_unit(unit, facts, found).name for unit in units),
+        )
+        return unknown(Reason(MayNot.SEVERAL, {"names": names}))
+    if boxes:
+        return _container(boxes[0], facts, found)
+    if units:
+        return _unit(units[0], facts, Reason(Found.UNIT_FILE))
+    if facts.around.signs and not facts.pid:
+        # Its program and its paths are those of a container: nothing of them is started here.
+        return unknown(_no_container(facts))
+    return _process(facts, ())
+
+
+def _chosen(facts: HostFacts) -> Supervisor:
+    """What settings.yaml names: a unit, or a container."""
+    for unit in facts.units:
+        if unit.name in (facts.chosen, f"{facts.chosen}.service"):
+            return _unit(unit, facts, Reason(Found.SETTINGS))
+    for box in facts.around.containers:
+        if box.name == facts.chosen:
+            return _container(box, facts, Reason(Found.SETTINGS))
+    if facts.around.troubles and facts.around.signs:
+        return unknown(facts.around.troubles[0])
+    return unknown(Reason(MayNot.NO_SUCH_UNIT, {"unit": facts.chosen}))
+
+
+def _boxes(facts: HostFacts) -> tuple[list[Container], Reason]:
+    """The containers that may run this home's gateway, best first known, and by what they were recognised."""
+    around = facts.around
+    if last := [box for box in around.containers if box.id == around.last_id]:
+        return last, Reason(Found.LAST_LIFE)
+    boxes = [box for box in around.containers if mounts(box, facts.home)]
+    # A dashboard often has the same volume; its command tells it from the gateway.
+    running = [box for box in boxes if box.runs_gateway]
+    return running if len(running) == 1 else boxes, Reason(Found.MOUNT)
+
+
+# -- containers ------------------------------------------------------------------------------------------------------------
+
+
+def _no_container(facts: HostFacts) -> Reason:
+    around = facts.around
+    if around.troubles and around.last_id:
+        fields = {"id": around.last_id[:12], "why": around.troubles[0]}
+        return Reason(MayNot.CONTAINER_DOWN, fields)
+    if around.troubles:
+        return around.troubles[0]
+    return Reason(MayNot.CONTAINER_UNKNOWN, {"home": facts.home, "id": around.last_id[:12]})
+
+
+def _hidden_container(facts: HostFacts) -> Supervisor:
+    """The gateway lives in a container that no engine shows us."""
+    around, short_id = facts.around, facts.around.id[:12]
+    kind = PODMAN if around.tool == "podman" else DOCKER
+    known = Supervisor(kind, short_id, found=Reason(Found.CGROUP), container=short_id, container_id=around.id)
+    if around.service and facts.uid in (0, facts.pid_uid) and facts.pid_uid == facts.owner_uid:
+        notes = (Reason(Warn.LEFT_ALONE, {"names": around.neighbours}),) if around.neighbours else ()
+        return replace(
+            known, kind=S6, unit=around.service.name, uid=facts.owner_uid, by_signal=True, notes=notes
+        )
+    fields = {"id": short_id, "command": f"{around.tool} restart {short_id}"}
+    why = around.troubles[0] if around.troubles else Reason(MayNot.ENGINE_MISSING, {"tool": around.tool})
+    return replace(known, may_act=False, why_not=Reason(MayNot.CONTAINER_HIDDEN, {**fields, "why": why}))
+
+
+def _container(box: Container, facts: HostFacts, found: Reason) -> Supervisor:
+    around, name = facts.around, box.name or box.short_id
+    engine = engine_command(box.tool)
+    patience = max(filter(None, (box.stop_timeout, facts.drain)), default=timedelta(seconds=30))
+    wait = int(patience.total_seconds()) + 10
+    known = Supervisor(
+        PODMAN if box.tool == "podman" else DOCKER,
+        name,
+        facts.user,
+        found=found,
+        container=name,
+        container_id=box.id,
+        stop_timeout=timedelta(seconds=wait),
+        warnings=_container_warnings(box, facts),
+    )
+    if box.paused:
+        fields = {"container": name, "command": " ".join((*engine, "unpause", box.short_id))}
+        return replace(known, may_act=False, why_not=Reason(MayNot.CONTAINER_PAUSED, fields))
+    if around.service and box.running:
+        return _service(around.service, facts, known, (*engine, "exec", box.short_id))
+    restart = (*engine, "restart", "-t", str(wait), box.short_id)
+    also = (Reason(Warn.ALSO_RESTARTED, {"container": name, "names": around.neighbours}),)
+    return replace(
+        known,
+        stop=(*engine, "stop", "-t", str(wait), box.short_id),
+        # Starting a container that runs already changes nothing.
+        start=restart if box.running and not facts.pid else (*engine, "start", box.short_id),
+        restart=restart,
+        notes=also if around.neighbours else (),
+    )
+
+
+def _container_warnings(box: Container, facts: HostFacts) -> tuple[Reason, ...]:
+    name = box.name or box.short_id
+    others = [
+        other.name or other.short_id
+        for other in facts.around.containers
+        if other.id != box.id and mounts(other, facts.home)
+    ]
+    return (
+        *((Reason(Warn.OUT_OF_MEMORY, {"container": name}),) if box.out_of_memory and not facts.pid else ()),
+        *((Reason(Warn.SHARED_HOME, {"names": tuple(others)}),) if others else ()),
+    )
+
+
+def _service(
+    service: Service, facts: HostFacts, known: Supervisor | None = None, prefix: Sequence[str] = ()
+) -> Supervisor:
+    """One service of s6; `prefix` runs a command inside its container, `known` is what runs that."""
+    base = known or Supervisor(S6, user=facts.user, found=Reason(Found.PARENT))
+    program, names = f"{service.tools}/s6-svc", facts.around.neighbours
+    commands = {flag: (*prefix, program, flag, service.folder) for flag in ("-d", "-u", "-r", "-k")}
+    return replace(
+        base,
+        kind=S6,
+        unit=service.name,
+        stop=commands["-d"],
+        start=commands["-u"],
+        restart=commands["-r"],
+        kill=commands["-k"],
+        notes=(Reason(Warn.LEFT_ALONE, {"names": names}),) if names else (),
+    )
+
+
+# -- units and processes ---------------------------------------------------------------------------------------------------
+
+
+def _unit(unit: Unit, facts: HostFacts, found: Reason) -> Supervisor:
+    if not _UNIT.fullmatch(unit.name):
+        return unknown(Reason(MayNot.UNIT_NAME, {"unit": unit.name}))
+    base: tuple[str, ...]
+    why: Reason | None = None
+    if unit.scope == SYSTEM:
+        base = (facts.systemctl,) if facts.uid == 0 else ("sudo", "-n", facts.systemctl)
+    else:
+        as_owner = facts.owner if facts.uid == 0 and facts.owner_uid != 0 else ""
+        base = user_systemctl(facts.systemctl, facts.owner_uid, as_owner)
+        if not as_owner and facts.uid != facts.owner_uid:
+            fields = {"unit": unit.name, "owner": facts.owner, "user": facts.user}
+            why = Reason(MayNot.UNIT_OF_OTHER, fields)
+        elif not facts.bus:
+            bus = f"/run/user/{facts.owner_uid}/bus"
+            why = Reason(MayNot.NO_USER_BUS, {"owner": facts.owner, "path": bus})
+    return Supervisor(
+        unit.scope,
+        unit.name,
+        unit.user or facts.owner,
+        (*base, "stop", unit.name),
+        (*base, "start", unit.name),
+        (*base, "restart", unit.name),
+        why is None,
+        why,
+        stop_timeout=unit.stop_timeout,
+        found=found,
+        exit_status=unit.exit_status,
+    )
+
+
+def user_systemctl(systemctl: str, uid: int, runuser: str = "") -> tuple[str, ...]:
+    """systemctl for the user manager of `uid`; through runuser when we are root and that user is not.
+
+    cron gives neither variable; without them systemctl --user finds no bus.
+    """
+    folder = f"/run/user/{uid}"
+    address = f"DBUS_SESSION_BUS_ADDRESS=unix:path={folder}/bus"
+    command = ("env", f"XDG_RUNTIME_DIR={folder}", address, systemctl, "--user")
+    return ("runuser", "-u", runuser, "--", *command) if runuser else command
+
+
+def _process(facts: HostFacts, units: Sequence[Unit]) -> Supervisor:
+    if why := _not_to_touch(facts):
+        return Supervisor(PROCESS, may_act=False, why_not=why)
+    command = gateway_command(facts.argv)
+    if not command:
+        return unknown(Reason(MayNot.HOW_UNKNOWN, {"home": facts.home}))
+    if facts.sandboxed:
+        return Supervisor(PROCESS, may_act=False, why_not=Reason(MayNot.LOCKED_UP))
+    return Supervisor(
+        PROCESS,
+        "",
+        facts.owner,
+        found=Reason(Found.PID_FILE),
+        argv=command,
+        uid=facts.owner_uid,
+        warnings=tuple(Reason(Warn.OUTSIDE_UNIT, {"unit": unit.name}) for unit in units[:1]),
+    )
+
+
+def _not_to_touch(facts: HostFacts) -> Reason | None:
+    """Why this process is not signalled, or not started, by us."""
+    pid, home, owner = facts.pid, facts.home, facts.owner
+    if pid == 1:
+        return Reason(MayNot.FIRST_PROCESS)
+    if pid and facts.uid not in (0, facts.pid_uid):
+        return Reason(MayNot.PROCESS_OF_OTHER, {"pid": pid, "owner": owner or "that user"})
+    # Root must not act on what this gateway.pid says when whoever wrote it would act as somebody else through us.
+    if facts.uid == 0 and pid and facts.pid_uid != facts.owner_uid:
+        return Reason(MayNot.PID_OF_OTHER, {"pid": pid, "owner": owner})
+    if facts.uid == 0 and not pid and facts.told_by not in (None, facts.owner_uid):
+        return Reason(MayNot.PID_FILE_OF_OTHER, {"owner": owner})
+    if facts.uid == facts.owner_uid == 0 and facts.program_of_others:
+        return Reason(MayNot.PROGRAM_OF_OTHERS, {"program": facts.argv[0]})
+    if facts.uid == facts.owner_uid == 0 and facts.others:
+        return Reason(MayNot.HOME_OF_OTHERS, {"home": home})
+    if not pid and facts.uid not in (0, facts.owner_uid):
+        return Reason(MayNot.HOME_OF_OTHER, {"home": home, "owner": owner})
+    return None

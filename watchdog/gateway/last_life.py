@@ -1,0 +1,74 @@
+"""What a living gateway shows that a dead one does not: the container it is in, the names of its variables.
+
+A gateway that we stop gets its own environment back. Of one that died nobody knows it any more; then at least
+a variable that it had and will lack can be named. Values are never kept: there are secrets in them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from watchdog.system.files import read_object, read_small, read_text
+from watchdog.system.procfs import lock_holder, start_time_of
+
+FILE = "gateway-environment.json"
+_CONTAINER = re.compile(r"[0-9a-f]{64}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_SET = re.compile(r"(?m)^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]{0,63})\s*=")
+# Of a terminal, a session or a service manager: no gateway misses them.
+_OF_A_SESSION = re.compile(
+    r"_|PWD|OLDPWD|SHLVL|TERM|COLORTERM|LS_COLORS|DISPLAY|MAIL|HOME|USER|LOGNAME|SHELL|HERMES_HOME|_HERMES_GATEWAY|"
+    r"(?:XDG|DBUS|SSH|SUDO|LC|LESS|TMUX|NOTIFY|LISTEN|INVOCATION|JOURNAL|SYSTEMD|MEMORY_PRESSURE|WATCHDOG)_\w+"
+)
+
+
+def remember(home: Path, state: Path) -> None:
+    """Keep what the gateway that runs now shows, unless it is kept already; nothing to tell when that fails."""
+    pid = lock_holder(str(home / "gateway.lock")) or 0
+    life = [pid, start_time_of(pid) or 0]
+    try:
+        known = read_object(state / FILE, follow=False)
+        if not all(life) or (known.get("life") == life and "container" in known):
+            return
+        words = read_small(f"/proc/{pid}/environ", 1_000_000).split(b"\0")
+        names = sorted({word.partition(b"=")[0].decode("ascii", "ignore") for word in words if b"=" in word})
+        part = state / f".{FILE}.{os.getpid()}"
+        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with open(fd, "w") as file:
+            kept = [name for name in names if _NAME.fullmatch(name)]
+            json.dump({"life": life, "container": _container_of(pid), "names": kept}, file)
+        os.replace(part, state / FILE)
+    except OSError:
+        return  # of another user, or no room: a start goes without this advice
+
+
+def _container_of(pid: int) -> str:
+    found = re.search(r"[0-9a-f]{64}", read_text(f"/proc/{pid}/cgroup"))
+    return found[0] if found and found[0] not in read_text("/proc/self/cgroup") else ""
+
+
+def last_container(state: Path) -> str:
+    """The id of the container that the gateway was last seen in; '' when it was in none."""
+    try:
+        found = read_object(state / FILE, follow=False).get("container")
+    except OSError:
+        return ""
+    return found if isinstance(found, str) and _CONTAINER.fullmatch(found) else ""
+
+
+def missing(home: Path, state: Path, given: Iterable[str]) -> tuple[str, ...]:
+    """The variables that the gateway last had and that a start with these would not give it.
+
+    Hermes reads the file .env of its home by itself.
+    """
+    try:
+        names = read_object(state / FILE, follow=False).get("names")
+    except PermissionError:
+        return ()
+    known = {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
+    there = {*given, *_SET.findall(read_text(home / ".env"))}
+    return tuple(sorted(n for n in known - there if _NAME.fullmatch(n) and not _OF_A_SESSION.fullmatch(n)))

@@ -1,0 +1,184 @@
+"""What planning and repairing need to know of the machine, as one value: tests hand in their own."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from watchdog.config.limits import Limits
+from watchdog.config.settings import Settings
+from watchdog.gateway.evidence import read_evidence
+from watchdog.gateway.last_life import missing
+from watchdog.gateway.probe import Asked, find_supervisor
+from watchdog.gateway.reasons import MayNot, Warn
+from watchdog.gateway.state import Why, state_of
+from watchdog.gateway.supervisor import DOCKER, PODMAN, PROCESS, Supervisor, unknown
+from watchdog.model import Reason
+from watchdog.system import commands
+from watchdog.system.commands import Runner
+from watchdog.system.files import free_bytes
+from watchdog.system.procfs import began_at, start_time_of
+from watchdog.system.users import me
+from watchdog.values import dataclass, field, replace
+
+
+@dataclass(frozen=True)
+class GatewayProcess:
+    """The gateway of this home, measured now."""
+
+    alive: bool | None = None  # None: cannot be told
+    pid: int = 0
+    start_time: int = 0  # field 22 of /proc/PID/stat: the same pid later is not the same process
+    argv: tuple[str, ...] = ()
+    turns: int | None = None  # being answered right now, when this release tells
+    started_at: datetime | None = None
+    up: bool | None = None  # it says of itself that it runs, not only starts; None: it says nothing
+    exit_code: int | None = None  # of the last run, when it was written down
+    why: Reason | None = None  # what tells all this
+    version: str = ""  # of Hermes, when it says so
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One home on one machine: who runs its gateway, how commands are run, what time it is."""
+
+    home: Path
+    state: Path  # the watchdog's own folder
+    supervisor: Supervisor = field(default_factory=lambda: unknown(Reason(MayNot.NOT_LOOKED)))
+    gateway: GatewayProcess = field(default_factory=GatewayProcess)  # as it was when this value was made
+    limits: Limits = field(default_factory=Limits)
+    host: str = ""
+    user: str = ""
+    free: int | None = None  # bytes left where the home lives
+    # of the gateway in the last day, by anyone: its process, and what its log says
+    starts: tuple[datetime, ...] = ()
+    run: Runner = commands.run
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    sleep: Callable[[float], None] = time.sleep
+    look: Callable[[], GatewayProcess] | None = None  # how to measure the gateway again
+    ask: Runner = commands.ask  # how questions are asked, which change nothing; `run` is for steps
+    kept: dict[str, Any] = field(default_factory=dict)  # what one step leaves for a later one; never stored
+
+    def now_gateway(self) -> GatewayProcess:
+        if self.look is not None:
+            return self.look()
+        seen = look_at_gateway(self.home)
+        if seen.alive is None and self.supervisor.kind in (DOCKER, PODMAN) and self.supervisor.restart:
+            return look_at_container(self.supervisor.restart, seen, self.ask)
+        return seen
+
+    def wait_for(
+        self, wanted: Callable[[GatewayProcess], bool], within: timedelta, every: float = 0.5
+    ) -> GatewayProcess | None:
+        """The gateway once it is as wanted; None when it was not within the time."""
+        end = self.clock() + within
+        rounds = int(within.total_seconds() / every) + 1  # the clock may be set back while we wait
+        for _ in range(rounds):
+            seen = self.now_gateway()
+            if wanted(seen):
+                return seen
+            if self.clock() >= end:
+                break
+            self.sleep(every)
+        return None
+
+
+FIRST_LINE = timedelta(seconds=60)  # from its first breath to its first line, on a busy machine
+
+
+def measure_machine(
+    home: Path,
+    state: Path,
+    settings: Settings,
+    starts: tuple[datetime, ...] = (),
+    ask: Runner = commands.ask,
+) -> Machine:
+    """The real thing. Asks systemd, docker and sudo what they would do, and does nothing.
+
+    `starts` are those that the gateway's log tells of.
+    """
+    gateway = look_at_gateway(home)
+    unit = "" if settings.unit == "auto" else settings.unit
+    asked = Asked(home, state, gateway.pid if gateway.alive else 0, gateway.argv, unit)
+    supervisor = find_supervisor(asked, ask)
+    if gateway.exit_code and not supervisor.exit_status:
+        supervisor = replace(supervisor, exit_status=gateway.exit_code)
+    if gateway.why is not None and gateway.why.key == Why.OTHER_HOME:
+        supervisor = replace(supervisor, warnings=(*supervisor.warnings, _is_a_copy(gateway.why)))
+    if supervisor.kind == PROCESS and not gateway.alive and (lost := missing(home, state, os.environ)):
+        supervisor = replace(supervisor, warnings=(*supervisor.warnings, _will_lack(lost)))
+    return Machine(
+        home,
+        state,
+        supervisor,
+        gateway,
+        settings.limits,
+        socket.gethostname(),
+        me(),
+        free_bytes(home),
+        every_start(starts, gateway.started_at),
+        ask=ask,
+    )
+
+
+def _is_a_copy(why: Reason) -> Reason:
+    return Reason(Warn.COPY_OF_HOME, {"pid": why.fields["pid"], "lock": why.fields["locks"][0]})
+
+
+def _will_lack(names: tuple[str, ...]) -> Reason:
+    more = (f"+{len(names) - 10}",) if len(names) > 10 else ()
+    return Reason(Warn.WILL_LACK, {"names": (*names[:10], *more)})
+
+
+def every_start(told: tuple[datetime, ...], process: datetime | None) -> tuple[datetime, ...]:
+    """The starts that the log tells of, and that of the process unless the log tells of it, too: a little
+    later than it was.
+    """
+    if process is None or any(timedelta(seconds=-2) < at - process < FIRST_LINE for at in told):
+        return tuple(sorted(told))
+    return tuple(sorted((*told, process)))
+
+
+def look_at_gateway(home: Path) -> GatewayProcess:
+    """The gateway of this home as it is now; opens nothing for writing."""
+    seen = read_evidence(home, datetime.now(UTC))
+    found = state_of(seen)
+    turns, version = seen.state_file.turns, seen.state_file.version
+    recorded = seen.record.argv if seen.record else ()
+    process = found.process
+    if process is None:
+        return GatewayProcess(
+            found.alive,
+            argv=recorded,
+            turns=turns,
+            exit_code=found.exit_code,
+            why=found.reason,
+            version=version,
+        )
+    return GatewayProcess(
+        True,
+        process.pid,
+        process.start_time,
+        process.argv or recorded,
+        turns,
+        began_at(process.start_time) if process.start_time else None,
+        found.up,
+        why=found.reason,
+        version=version,
+    )
+
+
+def look_at_container(restart: tuple[str, ...], seen: GatewayProcess, ask: Runner) -> GatewayProcess:
+    """Whether the container runs, where its gateway's lock cannot be seen: we are in a container ourselves."""
+    engine = restart[: restart.index("restart")]
+    answer = ask((*engine, "inspect", "--format", "{{.State.Running}} {{.State.Pid}}", restart[-1]), 10)
+    words = answer.output.split()
+    if answer.code != 0 or len(words) != 2:
+        return GatewayProcess(None, turns=seen.turns)
+    pid = int(words[1]) if words[1].isdigit() else 0
+    return GatewayProcess(words[0] == "true", pid, (start_time_of(pid) or 0) if pid else 0, (), seen.turns)

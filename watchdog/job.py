@@ -1,0 +1,241 @@
+"""A job: one Hermes home to look after, and where everything that belongs to it is; a run: what one check works with."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import sqlite3
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import cached_property, partial
+from hashlib import sha256
+from pathlib import Path
+
+from watchdog import notify, steps
+from watchdog.config import rules
+from watchdog.config.cache import load_cached
+from watchdog.config.rules import Kinds, Rulebook
+from watchdog.config.schedule import every_problem
+from watchdog.config.settings import Settings, load_settings
+from watchdog.config.yaml import Section
+from watchdog.detect import KINDS
+from watchdog.detect.evaluate import is_measured
+from watchdog.errors import WatchdogError
+from watchdog.model import Rule
+from watchdog.sources.read import Sources
+from watchdog.store import Store
+from watchdog.store.incidents import look_back
+from watchdog.store.recovery import open_store
+from watchdog.values import TYPE_CHECKING, dataclass, replace
+
+if TYPE_CHECKING:
+    from watchdog.notify import Messenger
+
+
+@dataclass(frozen=True)
+class Job:
+    """One home with its settings, rules, sources and store; each is read when it is first asked for."""
+
+    home: Path
+    config: Path  # folder of the user's settings.yaml, detect/ and recipes/
+    state: Path  # folder of the watchdog's own memory of this home
+    now: datetime
+    keeps_rules: bool = True  # whether the rules as read may be kept for the next command
+    writes: bool = False  # whether files may be made in the state folder
+
+    @cached_property
+    def settings(self) -> Settings:
+        return load_settings(self.config)
+
+    @cached_property
+    def book(self) -> Rulebook:
+        load = partial(load_rules, self.config)
+        return load_cached(self.config, self.state, load, self.writes, self.keeps_rules)
+
+    def sources(self, stated: str = "") -> Sources:
+        """Where the events come from; `stated` is what the gateway's process was, for old logs."""
+        return Sources(
+            self.home,
+            zone=self.settings.zone,
+            unit=self.settings.unit,
+            state=self.state,
+            stated=stated,
+            vocabulary=self.book.vocabulary,
+        )
+
+    @property
+    def store_path(self) -> Path:
+        return self.state / "watchdog.db"
+
+    def store(self) -> Store:
+        """The store for writing."""
+        return open_store(self.store_path, self.now)
+
+    def look_at_store(self) -> Store | None:
+        """The store for reading, which leaves no trace; None when there is none."""
+        return Store.look(self.store_path)
+
+    def run(
+        self, store: Store | None, now: datetime, rules: Sequence[Rule] | None = None, stated: str = ""
+    ) -> Run:
+        """One run over this home; with all rules unless those that are due are given."""
+        due = self.book.rules if rules is None else rules
+        return Run(self.book, self.sources(stated), self.settings, store, now, due)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run of the line works with."""
+
+    book: Rulebook
+    sources: Sources
+    settings: Settings
+    store: Store | None  # None: nothing is remembered
+    now: datetime
+    rules: Sequence[Rule]  # those of the book that are due
+
+    @property
+    def home(self) -> Path:
+        return self.sources.home
+
+    @property
+    def state(self) -> Path:
+        """The watchdog's own folder for this home."""
+        assert self.sources.state is not None, "only saved logs have none, and nothing is done about those"
+        return self.sources.state
+
+    @property
+    def memory(self) -> Store:
+        """The store, where something must be written or was written before."""
+        assert self.store is not None, "a run that remembers nothing writes nothing"
+        return self.store
+
+    @property
+    def start(self) -> datetime:
+        """From when on a check must read."""
+        return look_back(self.store, self.book.window, self.now, self._is_measured)
+
+    def _is_measured(self, name: str) -> bool:
+        rule = self.book.rule(name)
+        return rule is not None and is_measured(rule)
+
+    def messenger(self) -> Messenger:
+        """What telling and asking need for this home."""
+        return notify.messenger(self.memory, self.settings, self.book, str(self.home), self.now)
+
+    @property
+    def not_due(self) -> frozenset[str]:
+        """The rules of the book that are not asked this time."""
+        if self.rules is self.book.rules:
+            return frozenset()
+        return frozenset(rule.id for rule in self.book.rules) - {rule.id for rule in self.rules}
+
+
+def load_rules(*folders: Path, shipped: bool = True) -> Rulebook:
+    """The shipped rules, then each folder's over them (same id replaces); ConfigError with all mistakes."""
+    return rules.load(*folders, kinds=rule_kinds(), shipped=shipped)
+
+
+def read_rule(section: Section) -> tuple[Rule | None, bool]:
+    """One rule of a file and whether it is switched on; its mistakes are in the section's problems."""
+    if section.vocabulary is None:
+        section.vocabulary = rules.shipped_vocabulary()
+    return rules.read_rule(section, rule_kinds())
+
+
+def rule_kinds() -> Kinds:
+    """What rules and recipes may be made of; a quiet check has its rules in a cache and asks for none of this."""
+    return Kinds(KINDS, steps.KINDS, every_problem)
+
+
+def find_home(given: str | None = None) -> Path:
+    """The Hermes home that is meant: as given, else $HERMES_HOME, else ~/.hermes."""
+    given = given or os.environ.get("HERMES_HOME")
+    home = Path(os.path.abspath(os.path.expanduser(given))) if given else user_home() / ".hermes"
+    try:
+        str(home).encode()
+    except UnicodeEncodeError:  # such a name fits in no message, unit file or crontab
+        raise WatchdogError(
+            f"{str(home)!r}: the name of this home is not UTF-8; give it another, or a link with a plain name"
+        ) from None
+    return home
+
+
+def profiles(home: Path) -> list[Path]:
+    """This home and those of its profiles, each a home of its own below profiles/."""
+    try:
+        found = [
+            folder
+            for folder in sorted((home / "profiles").iterdir())
+            if (folder / "logs").is_dir() or (folder / "config.yaml").is_file()
+        ]
+    except OSError:
+        found = []
+    return [home, *found]
+
+
+def sibling_jobs(job: Job) -> list[Job]:
+    """This job, then those of the other homes whose stores lie beside its own and say which home is theirs."""
+    found = [job]
+    for path in sorted(job.state.parent.glob("*/watchdog.db")):
+        if path.parent != job.state and (home := home_of_store(path)) is not None:
+            found.append(replace(job, home=home, state=path.parent))
+    return found
+
+
+def home_of_store(path: Path) -> Path | None:
+    """The home that the plans of a store are about; None when it holds none or cannot be read."""
+    try:
+        store = Store.look(path)
+        if store is None:
+            return None
+        with store:
+            row = store.db.execute("SELECT content FROM plans ORDER BY id DESC LIMIT 1").fetchone()
+        return Path(json.loads(row["content"])["home"]) if row else None
+    except (WatchdogError, sqlite3.Error, ValueError, KeyError, TypeError):
+        return None
+
+
+def find_config(given: str | None = None) -> Path:
+    """The folder of the user's own settings and rules."""
+    named = given or os.environ.get("HERMES_WATCHDOG_CONFIG")
+    if named:
+        folder = Path(os.path.abspath(os.path.expanduser(named)))
+        if given and not folder.is_dir():
+            raise WatchdogError(f"--config {given}: no such folder")
+        return folder
+    base = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(base) if base else user_home() / ".config") / "hermes-watchdog"
+
+
+def find_state(home: Path, given: str | None = None) -> Path:
+    """The watchdog's folder for this home: one per home, so that two profiles never mix."""
+    given = given or os.environ.get("HERMES_WATCHDOG_STATE")
+    if given:
+        base = Path(os.path.abspath(os.path.expanduser(given)))
+    else:
+        xdg = os.environ.get("XDG_STATE_HOME")
+        base = (Path(xdg) if xdg else user_home() / ".local" / "state") / "hermes-watchdog"
+    return base / f"{home.name.lstrip('.') or 'home'}-{sha256(str(home).encode()).hexdigest()[:8]}"
+
+
+def find_job(
+    home: str | None = None, config: str | None = None, state: str | None = None, now: datetime | None = None
+) -> Job:
+    """The job for these folders; what is not given is looked up in the environment or has its default."""
+    folder = find_home(home)
+    return Job(folder, find_config(config), find_state(folder, state), now or datetime.now(UTC))
+
+
+def user_home() -> Path:
+    """The user's folder; from the user database when cron or systemd gave no HOME."""
+    home = os.environ.get("HOME")
+    if home:
+        return Path(home)
+    try:
+        return Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError:
+        raise WatchdogError(
+            "no HOME and no entry in the user database; give --home, --config and --state"
+        ) from None

@@ -1,0 +1,60 @@
+"""The nouns: what is read, found, proposed, done and said. Only values here, no behaviour that could fail."""
+
+from watchdog.model.events import LEVELS, LOG_SOURCES, Doubt, Event, Line, Measurement
+from watchdog.model.incidents import SEVERITIES, Change, Finding, Incident, Span
+from watchdog.model.plans import Hold, Notification, Outcome, OutcomeKind, Plan, Report
+from watchdog.model.reason import (
+    EMPTY,
+    PLAIN,
+    PLAN_TITLE,
+    RULE_ADVICE,
+    RULE_TITLE,
+    Phrase,
+    Reason,
+    as_phrase,
+    nothing,
+    packed,
+    phrase,
+    plain,
+    unpacked,
+)
+from watchdog.model.rules import EVERY_CHECK, Condition, Recipe, Rule, Step, Verify
+
+__all__ = [
+    "EMPTY",
+    "EVERY_CHECK",
+    "LEVELS",
+    "LOG_SOURCES",
+    "PLAIN",
+    "PLAN_TITLE",
+    "RULE_ADVICE",
+    "RULE_TITLE",
+    "SEVERITIES",
+    "Change",
+    "Condition",
+    "Doubt",
+    "Event",
+    "Finding",
+    "Hold",
+    "Incident",
+    "Line",
+    "Measurement",
+    "Notification",
+    "Outcome",
+    "OutcomeKind",
+    "Phrase",
+    "Plan",
+    "Reason",
+    "Recipe",
+    "Report",
+    "Rule",
+    "Span",
+    "Step",
+    "Verify",
+    "as_phrase",
+    "nothing",
+    "packed",
+    "phrase",
+    "plain",
+    "unpacked",
+]

@@ -1,0 +1,112 @@
+"""What is read, and which of it a condition wants to see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from watchdog.model.reason import EMPTY
+from watchdog.values import Any, dataclass
+
+LOG_SOURCES = ("gateway.log", "agent.log", "errors.log", "journal")
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
+
+class Doubt:
+    """A user name may have written a record."""
+
+    __slots__ = ("head", "provable")
+
+    def __init__(self, head: datetime | None = None, provable: bool = False):
+        self.head = head  # when that name was written, if its line shows that it goes on
+        # Nobody else's message has these words there: a turn about them proves that the record is real.
+        self.provable = provable
+
+
+class Event:
+    """One thing seen: a log record, a journal entry, a process, a database. Made by the million: slots."""
+
+    __slots__ = (
+        "ambiguous",  # why this record cannot be trusted: chat text imitates log fields
+        "at",  # always aware, UTC
+        "doubt",  # a Doubt when a user name may have written this record; None: nobody but Hermes wrote it
+        "facts",  # measured by us: pid, path, header
+        "level",
+        "logger",
+        "matches",  # which of the wanted lines it is: (their places in the list that was asked for, captures)
+        "more",  # the traceback that followed the record
+        "next_at",  # when the same file's next record was written, whatever it says; for lines that ask
+        "session",
+        "source",  # "gateway.log", "journal", "gateway", "databases"
+        "text",  # the message alone; chat text already cut
+        "where",  # "gateway.log.1:1042", for people
+    )
+
+    def __init__(
+        self,
+        at: datetime,
+        source: str,
+        text: str,
+        where: str = "",
+        logger: str = "",
+        level: str = "",
+        session: str = "",
+        facts: Mapping[str, str] = EMPTY,
+        more: str = "",
+        next_at: datetime | None = None,
+        matches: Sequence[tuple[tuple[int, ...], Mapping[str, str]]] = (),
+        ambiguous: str = "",
+        doubt: Doubt | None = None,
+    ) -> None:
+        self.at = at
+        self.source = source
+        self.text = text
+        self.where = where
+        self.logger = logger
+        self.level = level
+        self.session = session
+        self.facts = facts
+        self.more = more
+        self.next_at = next_at
+        self.matches = matches
+        self.ambiguous = ambiguous
+        self.doubt = doubt
+
+    def moved(self, where: str) -> Event:
+        """The same event with another place told for it."""
+        parts = {name: getattr(self, name) for name in self.__slots__}
+        return Event(**{**parts, "where": where})
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Event:
+        """Itself: nobody changes an event, so that copies of a detector may share what they have seen."""
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Event) and all(getattr(self, n) == getattr(other, n) for n in self.__slots__)
+
+    def __hash__(self) -> int:
+        return hash((self.at, self.source, self.text, self.where))
+
+    def __repr__(self) -> str:
+        return f"Event({self.at:%F %T}, {self.source}, {self.text!r}, {self.where})"
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What was measured at one moment: bytes, counts, the gateway's pid."""
+
+    at: datetime
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Line:
+    """Records of one source that a condition wants to see."""
+
+    source: str
+    pattern: Any = None  # a Pattern, or a Selection of the vocabulary; None: every record of the source
+    level: tuple[str, ...] = ()
+    logger: tuple[str, ...] = ()
+    followed: bool = False  # whether it matters when the next record came
+    aside: bool = False  # only when it was written and for which session matters (model/trace.py)
+    complaint: bool = False  # a reason to compare the schema of the databases with what Hermes wants

@@ -1,0 +1,211 @@
+"""From a report to notifications: what it is about, which of it is said, in which words."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+
+from watchdog.config.rules import Rulebook
+from watchdog.config.settings import Settings
+from watchdog.model import Incident, Notification, Reason, Report
+from watchdog.notify.choose import Proposal, Restraint, Selection, related_incidents, select
+from watchdog.notify.compose import Command, MessageContext, compose, daily
+from watchdog.notify.deliver import Messenger
+from watchdog.notify.translate import read_words, with_rules
+from watchdog.store import Store, audit, messages
+from watchdog.store.messages import Memory, News, NotificationRecord, Subject
+from watchdog.store.reasons import plain
+from watchdog.values import replace
+
+UNSURE = ("suspected", "unconfirmed")  # changes that are not certain enough to be said
+
+
+def messenger(store: Store, settings: Settings, book: Rulebook, home: str, now: datetime) -> Messenger:
+    """What telling and asking need for one home."""
+    notify = settings.notify
+    words = with_rules(read_words(notify.language, notify.zone), book.rules, book.recipes.values())
+    context = MessageContext(
+        now,
+        notify.host or host_name(),
+        words,
+        {rule.id: rule for rule in book.rules},
+        own_command(home, os.path.dirname(store.path), os.path.dirname(settings.where)),
+        notify.quote_logs,
+        notify.per_hour,
+        audit.head(store),
+    )
+    return Messenger(store, notify, context)
+
+
+def write(
+    report: Report, proposals: Sequence[Proposal], messenger: Messenger
+) -> list[tuple[int, Notification]]:
+    """The notifications of this check, recorded, with their numbers; not sent yet."""
+    store, settings, context = messenger.store, messenger.settings, messenger.context
+    memory = messages.memory(store, context.now)
+    subjects = subjects_of(report, memory, messenger)
+    restraint = Restraint(settings.per_hour, settings.quiet)
+    proposals = [
+        replace(proposal, related=related_incidents(proposal.plan, context.rules)) for proposal in proposals
+    ]
+    selections = select(subjects, proposals, memory, restraint, context.now)
+    notifications = [compose(selection, context) for selection in selections if not selection.held]
+    messages.remember(store, _records(subjects, selections, memory, context.now), context.now)
+    if settings.summary_due(messages.last_sent(store, News.DAILY), context.now):
+        open_now = [subject for subject in subjects if not subject.over_at]
+        notifications.append(daily(open_now, messages.day(store, context.now), context))
+    return [
+        (messages.record(store, notification, context.now), notification) for notification in notifications
+    ]
+
+
+def subjects_of(report: Report, memory: Memory, messenger: Messenger) -> list[Subject]:
+    """Everything of this check that a person may want to know, and what is still owed from before."""
+    now, known = messenger.now, {record.subject.ref: record for record in memory.records}
+    subjects: dict[str, Subject] = {}
+    for change in report.changes:
+        incident = change.incident
+        if change.what in UNSURE or incident.status == "suspected":
+            continue
+        if incident.status == "resolved" and _switched_off(incident.rule, messenger.context):
+            continue  # nothing looks any more, so nobody knows that it is gone
+        subject = _subject(incident, messenger.context)
+        subjects[subject.ref] = subject
+    for rule, key, severity, says in _conditions(report, messenger):
+        ref = f"{rule} {key}".strip()
+        before = known.get(ref)
+        since = before.subject.since if before and not before.settled_at else now
+        subjects[ref] = Subject(ref, rule, key, severity, rule, says, since)
+    for ref, record in known.items():
+        if record.settled_at or ref in subjects:
+            continue
+        if record.subject.rule in (News.BLIND, News.DISARMED, News.TARGET) and record.subject.over_at is None:
+            subjects[ref] = replace(record.subject, over_at=now)
+        elif record.subject.over_at is not None:
+            subjects[ref] = record.subject  # its end was held back
+    return list(subjects.values())
+
+
+def _subject(incident: Incident, context: MessageContext) -> Subject:
+    now, key = context.now, context.words.rule_key(incident.rule, "say", incident.fields)
+    known = key in context.words.texts and (incident.fields or "{" not in str(context.words.texts[key]))
+    ref = (
+        f"incident {incident.id}"
+        if incident.id
+        else f"{incident.rule} {incident.key} {incident.opened_at:%s}"
+    )
+    return Subject(
+        ref,
+        incident.rule,
+        incident.key,
+        incident.severity,
+        incident.title,
+        Reason(key, incident.fields) if known else plain(incident.says),
+        min(incident.first_at, now),
+        incident.resolved_at or now if incident.status == "resolved" else None,
+        incident.id,
+        incident.advice,
+        tuple(event.text for event in incident.evidence[:3]),
+    )
+
+
+def _switched_off(rule: str, context: MessageContext) -> bool:
+    return bool(context.rules) and rule not in context.rules
+
+
+def _conditions(report: Report, messenger: Messenger) -> list[tuple[str, str, str, Reason]]:
+    """(rule, key, severity, sentence) of what no rule finds: blind, disarmed, a target that fails."""
+    found = [
+        (News.BLIND, source, "high", Reason("subject.blind", {"source": source, "why": _reason(why)}))
+        for source, why in report.blind.items()
+    ]
+    store, now = messenger.store, messenger.now
+    if disarmed := messages.disarmed(store):
+        found.append(
+            (News.DISARMED, "", "critical", Reason("subject.disarmed", {"why": _reason(disarmed.why)}))
+        )
+    owed = messages.owed(store, now)
+    for state in messages.targets(store).values():
+        count = len(owed.get(state.name, ())) or 1
+        fields = {
+            "count": count,
+            "name": state.name,
+            "why": state.why or plain("?"),
+            "at": state.next_try_at or now,
+        }
+        found.append((News.TARGET, state.name, "high", Reason("subject.target", fields)))
+    return [(str(rule), key, severity, says) for rule, key, severity, says in found]
+
+
+def _reason(why: Reason | str) -> Reason:
+    return why if isinstance(why, Reason) else plain(why)
+
+
+def _records(
+    subjects: Sequence[Subject], selections: Sequence[Selection], memory: Memory, now: datetime
+) -> list[NotificationRecord]:
+    """What has been said about each subject after this check; only those that changed."""
+    known = {record.subject.ref: record for record in memory.records}
+    said: dict[str, News] = {}
+    held: dict[str, bool] = {}
+    for selection in selections:
+        for part in selection.parts or (selection,):
+            for subject in part.subjects:
+                if selection.held:
+                    held[subject.ref] = selection.owed
+                else:
+                    said[subject.ref] = part.news
+    records = []
+    for subject in subjects:
+        before = known.get(subject.ref)
+        record = replace(before or NotificationRecord(subject), subject=replace(subject, quotes=()))
+        if subject.ref in said:
+            record = _after_saying(record, said[subject.ref], now)
+        elif subject.over_at and not record.settled_at:
+            owed = held.get(subject.ref) or (subject.ref in held and record.news == News.FLAPPING)
+            record = record if owed else replace(record, settled_at=now)
+        elif subject.ref in held and not subject.over_at and record.settled_at:
+            record = replace(record, settled_at=None, at=None)  # back, and not said yet
+        if record != before:
+            records.append(record)
+    return records
+
+
+def _after_saying(record: NotificationRecord, news: News, now: datetime) -> NotificationRecord:
+    fresh = record.at is None or record.settled_at is not None
+    ends = record.subject.over_at is not None or news in (News.FIXED, News.UNVERIFIED)
+    return replace(
+        record,
+        at=now if fresh else record.at,
+        news=record.news if news == News.REMINDER else str(news),
+        severity=record.subject.severity,
+        settled_at=now if ends else None,
+        times=record.times + int(fresh and not ends),
+    )
+
+
+def host_name() -> str:
+    return socket.gethostname().partition(".")[0]
+
+
+def own_command(home: str, state: str, config: str) -> Command:
+    """How a person in a shell of their own calls this watchdog for this home: what is not the default is named."""
+    program = "hermes-watchdog"
+    if shutil.which(program) is None:
+        beside = os.path.join(os.path.dirname(sys.executable), program)
+        program = beside if os.access(beside, os.X_OK) else f"{sys.executable} -m watchdog"
+    folder = os.path.expanduser("~")
+    options: list[str] = []
+    if home and home != os.path.join(folder, ".hermes"):
+        options += ["--home", home]
+    for name, given, default in (
+        ("--state", os.path.dirname(state), os.path.join(folder, ".local", "state", "hermes-watchdog")),
+        ("--config", config, os.path.join(folder, ".config", "hermes-watchdog")),
+    ):
+        if given and given != default:
+            options += [name, given]
+    return Command(program, tuple(options))

@@ -1,0 +1,194 @@
+"""Sentences in the reader's language, made last, from a key and its fields.
+
+locale/<language>/<package>.yaml holds the sentences of one package: a tree whose leaves are templates, each
+named by its path ("hold.cooling-down"). A leaf with the forms `one` and `other` is chosen by the field `count`.
+
+    {at}       a datetime: the reader's clock        {at:ago}     "26 minutes ago", "just now"
+    {at:exact} with seconds
+    {span}     a timedelta: "26 minutes"             {span:short} "26 min"
+    {why}      a reason: its own sentence            {names}      a tuple: a list
+    {count:chat|chats}   "1 chat", "3 chats"         {text}       text, made harmless
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from watchdog.model import Phrase, Reason, Recipe, Rule
+from watchdog.text import counted, fill, harmless, units
+from watchdog.values import dataclass, replace
+
+FOLDER = Path(__file__).with_name("locale")
+LANGUAGES = ("en", "zh")
+FORMS = {"one", "other"}
+_SAID = {"rule": ("title", "headline", "say", "advice"), "recipe": ("title", "ask", "done")}
+
+Template = str | Mapping[str, str]  # one sentence, or its forms
+Clean = Callable[[str, str], str]  # (name of the field, text of others) -> text that may be shown
+
+
+def _harmless(name: str, text: str) -> str:
+    return harmless(text)
+
+
+def sentence(reason: Reason, words: Words, now: datetime, clean: Clean = _harmless) -> str:
+    """What a reason says to this reader; `clean` decides what becomes of text that is not ours."""
+    fields = reason.fields
+    match reason.key:
+        case "rule.title" | "rule.advice":  # what a rule's file says, in this language where it has it
+            part = reason.key.partition(".")[2]
+            known = words.texts.get(words.rule_key(fields["rule"], part, fields))
+            return str(known) if known else clean(part, fields[part])
+        case "plan.title":
+            titles = [words.texts.get(f"recipe.{recipe}.title") for recipe in fields["recipes"]]
+            return (
+                words.joined([str(title) for title in titles])
+                if all(titles)
+                else clean("title", fields["title"])
+            )
+    template = words.texts.get(str(reason.key))
+    if template is None and "text" in fields:  # a phrase, whose English goes along
+        return clean("text", str(fields["text"]))
+    if template is None:  # written by a newer version: better its name than silence
+        template = " ".join([str(reason.key), *(f"{name}={{{name}}}" for name in reason.fields)])
+    return fill(_form(template, reason.fields), reason.fields, partial(_shown, words, now, clean))
+
+
+def in_english(reason: Reason | None) -> str:
+    """A reason for terminals, scripts and the audit: whole dates, long commands; '' without one."""
+    if reason is None:
+        return ""
+    return sentence(reason, _terminal(), _LONG_AGO, lambda _, text: harmless(text, 5000))
+
+
+_LONG_AGO = datetime(
+    1970, 1, 2, tzinfo=UTC
+)  # no moment is of the same day, so that each is told with its date
+
+
+@cache
+def _terminal() -> Words:
+    words = read_words("en")
+    return replace(words, texts={**words.texts, "date": "%Y-%m-%d %H:%M:%S"})
+
+
+def _form(template: Template, fields: Mapping[str, Any]) -> str:
+    if isinstance(template, str):
+        return template
+    return template["one" if fields.get("count") == 1 and "one" in template else "other"]
+
+
+def _shown(words: Words, now: datetime, clean: Clean, name: str, value: Any, spec: str) -> str:
+    match value:
+        case Reason():
+            return sentence(value, words, now, clean)
+        case Phrase():
+            return sentence(value.reason, words, now, clean)
+        case datetime():
+            return words.ago(value, now) if spec == "ago" else words.at(value, now, exact=spec == "exact")
+        case timedelta():
+            return words.short(value) if spec == "short" else words.span(value)
+        case tuple() | list():
+            return words.joined([_shown(words, now, clean, name, each, spec) for each in value])
+        case bool() | int() | float():
+            return counted(value, spec) if "|" in spec else str(value)
+        case _:
+            shown = clean(name, str(value))
+            return counted(shown, spec) if "|" in spec else shown
+
+
+@dataclass(frozen=True)
+class Words:
+    """All sentences of one language."""
+
+    language: str
+    texts: Mapping[str, Template]  # "title.ask" -> "needs your leave: {what}"
+    zone: tzinfo | None = None  # where the reader is; None: where the machine is
+
+    def __call__(self, key: str, /, **fields: object) -> str:
+        return _form(self.texts[key], fields).format(**fields)
+
+    def rule_key(self, rule: str, part: str, fields: Mapping[str, Any]) -> str:
+        """The key of what a rule says here, which may differ by the cause among the fields."""
+        key = f"rule.{rule}/{fields.get('cause', '')}.{part}"
+        return key if key in self.texts else f"rule.{rule}.{part}"
+
+    def has(self, key: str) -> bool:
+        return key in self.texts
+
+    def span(self, span: timedelta) -> str:
+        """'26 minutes', '26 分钟'; 'just now' for less than a second."""
+        counts = units(span)
+        return " ".join(self(f"unit.{unit}", count=count) for count, unit in counts) or self("unit.now")
+
+    def short(self, span: timedelta) -> str:
+        """'18 min', '2 h': one unit, for a headline."""
+        count, unit = next(iter(units(span)), (0, "second"))
+        return self(f"unit.short_{unit}", count=count)
+
+    def ago(self, at: datetime, now: datetime) -> str:
+        """'26 minutes ago', 'just now'."""
+        return self("unit.ago", span=self.span(now - at)) if units(now - at) else self("unit.now")
+
+    def joined(self, texts: Sequence[str]) -> str:
+        return str(self.texts["list"]).join(texts)
+
+    def at(self, at: datetime, now: datetime, exact: bool = False) -> str:
+        """The reader's time of the day; with the date when it is not today, with seconds when exact."""
+        there, here = at.astimezone(self.zone), now.astimezone(self.zone)
+        shown = "%H:%M" if there.date() == here.date() else self("date")
+        return there.strftime(shown.replace("%H:%M", "%H:%M:%S") if exact and "%S" not in shown else shown)
+
+
+def with_rules(words: Words, rules: Iterable[Rule], recipes: Iterable[Recipe]) -> Words:
+    """The same words with what rules and recipes say: `rule.<id>.say`, `recipe.<id>.ask`.
+
+    A rule that does not speak this language is texts_of in its own.
+    """
+    texts = dict(words.texts)
+    for kind, files in (("rule", rules), ("recipe", recipes)):
+        for file in files:
+            texts_of = {key: getattr(file, key, "") for key in _SAID[kind]}
+            texts_of |= file.translations.get(words.language, {})
+            texts |= {f"{kind}.{file.id}.{key}": text for key, text in texts_of.items() if text}
+            for cause, other in getattr(file, "if_cause", {}).items():
+                texts_of = {key: getattr(other, key, "") for key in _SAID[kind]}
+                texts_of |= other.translations.get(words.language, {})
+                texts |= {f"{kind}.{file.id}/{cause}.{key}": text for key, text in texts_of.items() if text}
+    return replace(words, texts=texts)
+
+
+@cache
+def read_words(language: str, zone: tzinfo | None = None) -> Words:
+    """The words of one language, from all of its files."""
+    texts: dict[str, Template] = {}
+    for path in sorted((FOLDER / language).glob("*.yaml")):
+        found = dict(leaves(_read(path)))
+        if twice := texts.keys() & found.keys():
+            raise ValueError(f"{path}: {', '.join(sorted(twice))} also stands in another file")
+        texts |= found
+    return Words(language, texts, zone)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    import yaml  # slow to import, and only messages need it
+
+    tree: dict[str, Any] = yaml.load(path.read_text("utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return tree
+
+
+def leaves(tree: Mapping[str, Any], above: str = "") -> list[tuple[str, Template]]:
+    """Each template of a locale file with its key."""
+    found: list[tuple[str, Template]] = []
+    for key, value in tree.items():
+        if not isinstance(value, dict):
+            found.append((f"{above}{key}", str(value)))
+        elif value.keys() <= FORMS:
+            found.append((f"{above}{key}", {form: str(text) for form, text in value.items()}))
+        else:
+            found += leaves(value, f"{above}{key}.")
+    return found

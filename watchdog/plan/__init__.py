@@ -1,0 +1,19 @@
+"""Plans: why it is broken, what would repair it, and what makes that wait."""
+
+from watchdog.values import TYPE_CHECKING, lazy
+
+if TYPE_CHECKING:
+    from watchdog.plan.limits import History, must_disarm
+    from watchdog.plan.planner import make_plans
+
+__all__ = ["History", "make_plans", "must_disarm"]
+
+# Loaded on first use: a quiet check plans nothing.
+__getattr__ = lazy(
+    __name__,
+    limits=(
+        "History",
+        "must_disarm",
+    ),
+    planner=("make_plans",),
+)

@@ -1,0 +1,280 @@
+"""Open incidents + recipes + what was done before → the plan to propose, with the reason it must wait."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from watchdog.config.rules import Rulebook
+from watchdog.errors import WatchdogError
+from watchdog.gateway.machine import Machine
+from watchdog.model import PLAIN, Hold, Incident, Plan, Reason, Recipe, Step, Verify, packed, plain
+from watchdog.plan import limits
+from watchdog.plan.causes import USELESS, Diagnosis, diagnose, name_of
+from watchdog.plan.limits import History, Situation, with_starts
+from watchdog.plan.reasons import Cost, Refuse
+from watchdog.steps import KINDS
+from watchdog.steps.common import UnfitFact, database, fill, pack
+from watchdog.steps.gateway import Args as GatewayArgs
+from watchdog.values import dataclass, replace
+
+MOST_REPAIRS = 8
+STOP, START, RESTART = (Step("gateway", GatewayArgs(do)) for do in ("stop", "start", "restart"))
+
+
+@dataclass(frozen=True)
+class Part:
+    """One incident with the recipe chosen for it, its holes filled."""
+
+    incident: Incident
+    recipe: Recipe
+    steps: tuple[Step, ...]
+    rollback: tuple[Step, ...]
+
+    @property
+    def repairs(self) -> tuple[Step, ...]:
+        return tuple(step for step in self.steps if step.kind != "gateway")
+
+    def does(self, *verbs: str) -> bool:
+        return any(step.kind == "gateway" and step.args.do in verbs for step in self.steps)
+
+
+def make_plans(
+    incidents: Iterable[Incident], book: Rulebook, history: History, machine: Machine, now: datetime
+) -> tuple[Plan, ...]:
+    """At most one plan that acts, for everything that is open; each restart that would not help is a plan that
+    is refused, with why.
+    """
+    every = tuple(incidents)
+    rules = {rule.id: rule for rule in book.rules}
+    diagnosis = diagnose((incident for incident in every if incident.status == "open"), rules, machine)
+    firing = frozenset(incident.rule for incident in every if incident.status != "resolved")
+    # The gateway may have been started by anyone: every start that can be seen now counts.
+    situation = Situation(diagnosis, book.recipes, with_starts(history, machine.starts), machine, now, firing)
+    parts: list[Part] = []
+    refused: list[Plan] = []
+    for incident in diagnosis.incidents:
+        if incident.recipe and incident.recipe in book.recipes:
+            part = _part(incident, situation)
+            if isinstance(part, Part):
+                parts.append(part)
+            else:
+                refused.append(part)
+    parts = _undisplaced(parts, diagnosis)
+    if not parts:
+        return tuple(_once(refused))
+    plan = _merge(_judgeable(parts), diagnosis, machine)
+    recipes = [part.recipe for part in parts if part.recipe.id in plan.recipes]
+    # What the merged plan takes care of needs no refusal of its own.
+    cured = set(plan.incidents) - untreated(plan)
+    left = [refusal for refusal in _once(refused) if not set(refusal.incidents) <= cured]
+    return replace(plan, hold=limits.hold(plan, recipes, situation)), *left
+
+
+def _undisplaced(parts: Sequence[Part], diagnosis: Diagnosis) -> list[Part]:
+    """Without those whose rule is displaced by the rule of another open incident, whether that has a recipe or not."""
+    rules = diagnosis.rules
+    displaced = {
+        name
+        for incident in diagnosis.incidents
+        if incident.rule in rules
+        for name in rules[incident.rule].displaces
+    }
+    return [part for part in parts if part.incident.rule not in displaced]
+
+
+def untreated(plan: Plan) -> frozenset[str]:
+    """Incidents of the case that this plan has no step for, though it has one for others of their rule."""
+    treated = {key for _, key, _ in plan.parts}
+    rules = {key.split(" ")[0] for key in treated}
+    return frozenset(name for name in plan.incidents if name not in treated and name.split(" ")[0] in rules)
+
+
+def _judgeable(parts: Sequence[Part]) -> list[Part]:
+    """No more repairs at once than a message can show and a person can judge; the others come with the next
+    plan.
+    """
+    chosen: list[Part] = []
+    repairs: set[Step] = set()
+    for part in parts:
+        wanted = repairs | {replace(step, line=0) for step in part.repairs}
+        if len(wanted) <= MOST_REPAIRS or not part.repairs or not repairs:
+            chosen.append(part)
+            repairs = wanted
+    return chosen
+
+
+def _part(incident: Incident, situation: Situation) -> Part | Plan:
+    """The incident with the steps of its recipe filled in, or the plan that is refused, with why."""
+    diagnosis, machine = situation.diagnosis, situation.machine
+    first = situation.recipes[incident.recipe or ""]
+    recipe = limits.not_yet_failed(first, name_of(incident), situation)
+    if recipe is None:
+        return _refusal(incident, first, situation, Reason(Refuse.TRIED, {"key": name_of(incident)}))
+    if recipe.approval == "never" and recipe.id not in machine.limits.auto:
+        return _refusal(incident, recipe, situation, Reason(Refuse.ADVICE_ONLY))
+    prognosis = diagnosis.prognosis(incident)
+    only_restarts = all(step.kind == "gateway" for step in recipe.steps) and any(
+        step.kind == "gateway" and step.args.do != "stop" for step in recipe.steps
+    )
+    if only_restarts and (diagnosis.blocked or prognosis.restart == USELESS):
+        why = diagnosis.blocked or prognosis.why
+        return _refusal(incident, recipe, situation, Reason(Refuse.RESTART_USELESS, {"why": why}))
+    try:
+        steps = tuple(fill(step, incident.facts) for step in recipe.steps)
+        rollback = tuple(fill(step, incident.facts) for step in recipe.rollback)
+        for step in steps:
+            if name := getattr(step.args, "database", ""):
+                # a step that is bound to fail would take the others' cure with it
+                database(name, machine.home, there=False)
+    except UnfitFact as error:
+        why = Reason(Refuse.NO_EXACT_COMMAND, {"why": error.reason})
+        return _refusal(incident, recipe, situation, why)
+    except WatchdogError as error:
+        return _refusal(incident, recipe, situation, plain(str(error)))
+    return Part(incident, recipe, steps, rollback)
+
+
+def _refusal(incident: Incident, recipe: Recipe, situation: Situation, why: Reason) -> Plan:
+    chain, also = situation.diagnosis.chains({name_of(incident)})
+    plan = Plan(
+        recipe.title,
+        (name_of(incident),),
+        (recipe.id,),
+        (),
+        (),
+        "",
+        hold=Hold(why, final=True),
+        chain=chain,
+        also=also,
+        advice=situation.diagnosis.advice(restarts=False),
+        host=situation.machine.host,
+        home=str(situation.machine.home),
+    )
+    return replace(plan, digest=digest_of(plan))
+
+
+def _once(refused: Sequence[Plan]) -> list[Plan]:
+    """Three chats stuck for one reason are one refusal."""
+    merged: list[Plan] = []
+    for plan in refused:
+        for place, known in enumerate(merged):
+            if (known.recipes, known.hold) == (plan.recipes, plan.hold):
+                merged[place] = replace(known, incidents=known.incidents + plan.incidents)
+                break
+        else:
+            merged.append(plan)
+    return merged
+
+
+def _merge(parts: Sequence[Part], diagnosis: Diagnosis, machine: Machine) -> Plan:
+    """Repairs before restarts, the gateway stopped once and started once."""
+    steps, used = _in_order(parts)
+    chosen = [part.recipe for part in used]
+    verbs = [step.args.do for step in steps if step.kind == "gateway"]
+    starts, stays = bool(verbs) and verbs[-1] != "stop", bool(verbs) and verbs[-1] == "stop"
+    undo = tuple(
+        dict.fromkeys(
+            replace(step, line=0)
+            for part in reversed(used)
+            for step in part.rollback
+            if step.kind != "gateway"
+        )
+    )
+    quiet = tuple(
+        dict.fromkeys(rule for recipe in chosen for rule in (recipe.verify.quiet if recipe.verify else ()))
+    )
+    within = max(recipe.verify.within for recipe in chosen if recipe.verify)
+    auto = all(recipe.approval == "auto" or recipe.id in machine.limits.auto for recipe in chosen)
+    chain, also = diagnosis.chains({name_of(part.incident) for part in parts})
+    plan = Plan(
+        title="; ".join(dict.fromkeys(recipe.title for recipe in chosen)),
+        incidents=tuple(name_of(incident) for incident in diagnosis.incidents),
+        recipes=tuple(dict.fromkeys(recipe.id for recipe in chosen)),
+        steps=steps,
+        words=tuple(KINDS[step.kind].describe(step.args, machine) for step in steps),
+        digest="",
+        approval="auto" if auto else "ask",
+        verify=Verify(quiet, not stays, within),
+        rollback=((STOP, *undo, START) if STOP in steps else undo),
+        costs=_costs(steps, machine),
+        chain=chain,
+        also=also,
+        advice=diagnosis.advice(starts),
+        warnings=(*machine.supervisor.warnings, *machine.supervisor.notes) if verbs else (),
+        restarts=starts,
+        stops=stays,
+        lasts=min(recipe.approval_lasts for recipe in chosen),
+        host=machine.host,
+        home=str(machine.home),
+        evidence=tuple(
+            f"{name_of(incident)}: {incident.says}"
+            + (f" ({incident.evidence[0].where})" if incident.evidence else "")
+            for incident in diagnosis.incidents
+        ),
+        parts=tuple((part.recipe.id, name_of(part.incident), _place(part, steps)) for part in used),
+    )
+    return replace(plan, digest=digest_of(plan))
+
+
+def _in_order(parts: Sequence[Part]) -> tuple[tuple[Step, ...], Sequence[Part]]:
+    """The steps of the whole case, and the parts that they serve."""
+    plain = {tuple(replace(step, line=0) for step in part.steps) for part in parts}
+    if len(plain) == 1:
+        return plain.pop(), parts  # one cure: exactly as its recipe says
+    mending = [part for part in parts if part.repairs]
+    looping = any(
+        part.does("stop") and not part.does("start", "restart") and not part.repairs for part in parts
+    )
+    repairs = tuple(dict.fromkeys(replace(step, line=0) for part in mending for step in part.repairs))
+    if mending and (looping or any(part.does("stop") for part in mending)):
+        return (STOP, *repairs, START), mending
+    after = (
+        RESTART
+        if any(part.does("restart") for part in parts)
+        else START
+        if any(part.does("start") for part in parts)
+        else None
+    )
+    if mending:  # such as a column: Hermes takes it up while it runs
+        return (*repairs, *((after,) if after else ())), [part for part in parts if part.repairs or after]
+    if looping:  # starting it once more is what the loop does all the time
+        return (STOP,), [part for part in parts if not part.does("start", "restart")]
+    return (RESTART if after == RESTART else START,), parts
+
+
+def _place(part: Part, steps: Sequence[Step]) -> int:
+    own = [replace(step, line=0) for step in part.repairs]
+    return max((steps.index(step) for step in own if step in steps), default=len(steps) - 1)
+
+
+def _costs(steps: Sequence[Step], machine: Machine) -> Reason | None:
+    stops = any(step.kind == "gateway" and step.args.do != "start" for step in steps)
+    if not stops or not machine.gateway.alive:
+        return None
+    if machine.gateway.turns:
+        fields = {"count": machine.gateway.turns, "wait": machine.limits.wait_for_turns}
+        return Reason(Cost.REPLIES, fields)
+    return Reason(Cost.NO_REPLY)
+
+
+def digest_of(plan: Plan) -> str:
+    """A hash of what would be done: recipes, filled-in steps, their exact commands, how it is verified and
+    undone.
+    """
+    content: dict[str, Any] = {
+        "host": plan.host,
+        "home": plan.home,
+        "recipes": plan.recipes,
+        "steps": [pack(step) for step in plan.steps],
+        # The text itself where there is only text: the digest of a plan of an older version.
+        "words": [word.fields["text"] if word.key == PLAIN else packed(word) for word in plan.words],
+        "rollback": [pack(step) for step in plan.rollback],
+        "verify": [plan.verify.quiet, plan.verify.alive, plan.verify.within.total_seconds()]
+        if plan.verify
+        else None,
+    }
+    return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=True).encode()).hexdigest()

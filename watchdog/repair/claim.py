@@ -1,0 +1,124 @@
+"""Before the first step: the approval is there and good, the plan is claimed, and it is still the right one."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+
+from watchdog.gateway.machine import Machine
+from watchdog.model import Plan, Reason, plain
+from watchdog.plan.causes import name_of
+from watchdog.plan.limits import disarmed, unfinished
+from watchdog.plan.planner import digest_of, make_plans
+from watchdog.repair.job import PlanRefused, RepairJob
+from watchdog.repair.reasons import About, Ended, Lapse, Refused
+from watchdog.repair.verify import Look, look_safely
+from watchdog.store import plans as rows
+from watchdog.store.plans import Stored
+
+
+def check_approval(stored: Stored, job: RepairJob) -> None:
+    """The approval: there, for exactly this, not too old, and nobody said stop since."""
+    now, plan, machine = job.now(), stored.plan, job.machine
+    current = rows.get(job.store, stored.id) or stored
+    if current.state != "approved":
+        fields = {"plan": stored.id, "state": current.state}
+        if current.reason is None:
+            raise PlanRefused(Reason(Refused.NOT_APPROVED, fields))
+        raise PlanRefused(Reason(Refused.NOT_APPROVED_WHY, {**fields, "why": current.reason}))
+    approved = {"plan": stored.id, "at": stored.answered_at or now}
+    if not digest_of(plan) == plan.digest == stored.answered_digest:
+        _lapse(stored, job, Reason(Lapse.CHANGED, approved))
+    if elsewhere := for_another(plan, machine):
+        _lapse(stored, job, elsewhere)
+    late = (stored.answered_at or stored.asked_at) + machine.limits.carry_out_within
+    if now >= max(late, stored.expires_at) or now < stored.asked_at - timedelta(minutes=5):
+        _lapse(stored, job, Reason(Lapse.TOO_LATE, approved))
+    known = rows.history(job.store, now, besides=stored.id)
+    if known.disarmed:
+        raise PlanRefused(disarmed(known.disarmed))
+    if known.unfinished:
+        raise PlanRefused(unfinished(known.unfinished))
+
+
+def for_another(plan: Plan, machine: Machine) -> Reason | None:
+    """Why this plan is not for this home on this machine."""
+    if (plan.host, plan.home) == (machine.host, str(machine.home)):
+        return None
+    here = {"here": str(machine.home), "this": machine.host}
+    return Reason(Lapse.ELSEWHERE, {"plan": plan.id, "home": plan.home, "host": plan.host, **here})
+
+
+def claim(stored: Stored, job: RepairJob) -> None:
+    with job.store.atomic():
+        by = f"pid {os.getpid()}"
+        if not rows.move(job.store, stored.id, ("approved",), "claimed", claimed_at=job.now(), claimed_by=by):
+            raise PlanRefused(Reason(Refused.TAKEN, {"plan": stored.id}))
+        rows.audit(job.store, "claimed", job.now(), stored.plan)
+
+
+def check_still_right(stored: Stored, job: RepairJob) -> None:
+    """Made anew from what is seen now and what the recipe files say now, it must be the same plan, and free
+    to go.
+    """
+    look = look_safely(job.look_again, None)
+    if isinstance(look, str):
+        _lapse(stored, job, Reason(Lapse.CANNOT_LOOK, {"error": look}))
+        return
+    if gone := _gone(stored.plan, look):
+        _lapse(stored, job, gone)
+    now = job.now()
+    known = rows.history(job.store, now, look.not_checked, besides=stored.id)
+    fresh = make_plans(look.incidents, look.book, known, job.machine, now)
+    same = next((plan for plan in fresh if plan.digest == stored.plan.digest), None)
+    if same is None:
+        _lapse(stored, job, Reason(Lapse.OTHER_PLAN))
+    elif same.hold is not None:
+        _lapse(stored, job, Reason(Lapse.MUST_WAIT, {"why": same.hold.reason}))
+
+
+def _gone(plan: Plan, look: Look) -> Reason | None:
+    """Why nothing of what the plan is for can be seen any more; None when something can."""
+    wanted = {key for _, key, _ in plan.parts}
+    if wanted & {name_of(incident) for incident in look.incidents if incident.status == "open"}:
+        return None
+    rules = {key.split(" ")[0] for key in wanted}
+    if blind := sorted(rules & set(look.not_checked)):
+        return Reason(Lapse.RULE_BLIND, {"rule": blind[0], "why": plain(look.not_checked[blind[0]])})
+    if off := sorted(rules & set(look.off)):
+        return Reason(Lapse.RULE_OFF, {"rule": off[0], "file": look.off[off[0]]})
+    return Reason(Lapse.GONE)
+
+
+def _lapse(stored: Stored, job: RepairJob, why: Reason) -> None:
+    with job.store.atomic():
+        refused = _refused(stored, job)
+        if refused is None:
+            states = ("approved", "claimed")
+            rows.move(job.store, stored.id, states, "lapsed", finished_at=job.now(), reason=why)
+            rows.audit(job.store, "lapsed", job.now(), stored.plan, reason=why)
+    raise PlanRefused(refused or why)
+
+
+def begin(stored: Stored, job: RepairJob) -> None:
+    """Counted from here on; a no that came since it was taken up ends it instead."""
+    with job.store.atomic():
+        refused = _refused(stored, job)
+        if refused is None:
+            rows.begin_action(job.store, stored.plan, job.now())
+            who = rows.Who(stored.answered_by, stored.answered_via)
+            rows.audit(job.store, "begun", job.now(), stored.plan, who, reason=stored.plan.title_reason)
+    if refused:
+        raise PlanRefused(refused)
+
+
+def _refused(stored: Stored, job: RepairJob) -> Reason | None:
+    """Ends a plan that somebody said no to before its first step; the caller holds the transaction."""
+    by = rows.refused_by(job.store, stored.id)
+    if not by:
+        return None
+    what = Reason(About.PLAN, {"plan": stored.id})
+    why = Reason(Ended.REFUSED, {"title": stored.plan.title_reason, "what": what, "by": by})
+    rows.move(job.store, stored.id, ("claimed",), "refused", finished_at=job.now(), reason=why)
+    rows.audit(job.store, "not begun", job.now(), stored.plan, reason=why)
+    return why

@@ -1,0 +1,150 @@
+"""The status of a home as lines for a terminal; its facts serve the page too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from watchdog.model import Plan
+from watchdog.reports.language import Reader
+from watchdog.reports.status import Light, Status, headline
+from watchdog.store.messages import Silence
+from watchdog.text import cells, clock, harmless, paint, size
+
+SHOWN = 20  # of each kind; the rest is counted
+PAINTS = {Light.GREEN: "good", Light.YELLOW: "medium", Light.RED: "critical"}
+
+
+def as_text(status: Status, reader: Reader, colour: bool = False) -> str:
+    """The light with its sentence, then one line for each thing that a person asks about."""
+    light = paint(f"● {reader(f'status.light.{status.light}')}", PAINTS[status.light], colour)
+    lines = [f"{light}  {headline(status, reader)}", paint(status.home, "dim", colour)]
+    found = list(facts(status, reader))
+    width = max(cells(label) for label, _, _ in found)
+    for label, text, how in found:
+        shown = paint(harmless(text, 2000), how, colour) if how else harmless(text, 2000)
+        lines.append(f"  {label}{' ' * (width - cells(label))}  {shown}".rstrip())
+    return "\n".join(lines)
+
+
+def facts(status: Status, reader: Reader) -> Iterator[tuple[str, str, str]]:
+    """(label, text, colour) of each line: the gateway, checks, what is open, what may be done, what is kept."""
+
+    def label(name: str) -> str:
+        return reader(f"status.label.{name}")
+
+    yield label("gateway"), gateway_text(status, reader), ""
+    if status.answer:
+        yield label("answer"), answer_text(status, reader), ""
+    yield label("last"), past(status.last, reader) if status.last else reader("status.none-yet"), ""
+    if status.at_work:
+        yield label("working"), status.at_work, ""
+    yield label("next"), next_text(status, reader), "" if status.schedule else "medium"
+    if status.last_error:
+        yield label("failed"), status.last_error, "high"
+    if status.problem:
+        yield label("edit"), status.problem.splitlines()[0], "high"
+    for incident in status.open[:SHOWN]:
+        yield (
+            reader(f"severity.{incident.severity}"),
+            f"{incident.rule}: {reader.says(incident)}",
+            incident.severity,
+        )
+    if len(status.open) > SHOWN:
+        yield "", reader("report.more", count=len(status.open) - SHOWN), ""
+    if not status.open and not status.store_error:
+        more = f" ({reader('status.suspected', count=status.suspected)})" if status.suspected else ""
+        yield label("open"), reader("status.nothing") + more, "good"
+    yield from _plan_facts(status, reader)
+    for source, why in status.blind:
+        yield label("blind"), f"{source}: {reader.phrase(why)}", "medium"
+    yield label("acting"), acting_text(status, reader), "high" if status.disarmed else ""
+    if status.maintenance:
+        yield label("maintenance"), silence_text(status.maintenance, reader), "medium"
+    for silence in status.silences[:SHOWN]:
+        yield label("silence"), silence_text(silence, reader), ""
+    if status.free is not None:
+        yield label("disk"), reader("status.free", size=size(status.free)), "high" if status.low_disk else ""
+    for backup in status.backups[:SHOWN]:
+        text = f"{backup.database}: {past(backup.at, reader) if backup.at else reader('status.none')}"
+        yield label("backup"), text, ""
+
+
+def _plan_facts(status: Status, reader: Reader) -> Iterator[tuple[str, str, str]]:
+    for number in status.interrupted:
+        yield reader("status.label.plan", plan=number), reader("status.interrupted", plan=number), "high"
+    for stored in status.asked[:SHOWN]:
+        fields = {
+            "title": reader.plan(stored.plan.recipes, stored.plan.title),
+            "until": clock(stored.expires_at),
+        }
+        yield reader("status.label.plan", plan=stored.id), reader("status.asked", **fields), "medium"
+    for plan in status.held[:SHOWN]:
+        yield reader("status.label.held"), held_text(plan, reader), "medium"
+
+
+def held_text(plan: Plan, reader: Reader) -> str:
+    """'Restart the gateway: the gateway was started at … (until …)'."""
+    assert plan.hold is not None
+    fields = {"title": reader.plan(plan.recipes, plan.title), "why": reader.reason(plan.hold.reason)}
+    if plan.hold.until is None:
+        return reader("status.held", **fields)
+    return reader("status.held-until", until=clock(plan.hold.until), **fields)
+
+
+def gateway_text(status: Status, reader: Reader) -> str:
+    seen = status.gateway
+    if seen is None:
+        return reader("status.none-yet")
+    where = reader.reason(seen.where) or reader("status.gateway.somewhere")
+    if seen.alive is None:
+        return reader("status.gateway.hidden")
+    if not seen.alive:
+        return reader("status.gateway.down")
+    inside = "-in" if seen.container else ""
+    if seen.since is None:
+        return reader(f"status.gateway.running{inside}", pid=seen.pid, where=where)
+    return reader(f"status.gateway.since{inside}", at=past(seen.since, reader), pid=seen.pid, where=where)
+
+
+def answer_text(status: Status, reader: Reader) -> str:
+    assert status.answer is not None
+    chat = reader("status.chat", platform=status.answer.platform, chat=status.answer.chat)
+    return f"{past(status.answer.at, reader)}, {chat}"
+
+
+def next_text(status: Status, reader: Reader) -> str:
+    if status.schedule is None:
+        return reader("status.no-schedule")
+    by = reader.reason(status.schedule)
+    if status.next is None:
+        return by
+    if status.next <= status.now:
+        return f"{reader('status.due')}, {by}"
+    when = reader("status.in", at=clock(status.next), span=reader.span(status.next - status.now))
+    return f"{when}, {by}"
+
+
+def acting_text(status: Status, reader: Reader) -> str:
+    if status.disarmed is None:
+        return reader("status.armed")
+    off = status.disarmed
+    return reader("status.disarmed", at=clock(off.at), by=off.by, why=reader.reason(off.why))
+
+
+def silence_text(silence: Silence, reader: Reader) -> str:
+    key = "status.maintenance" if silence.what == "*" else "status.silence"
+    return reader(
+        key,
+        id=silence.id,
+        what=silence.what,
+        until=clock(silence.until),
+        left=reader.span(silence.until - reader.now),
+        because=silence.because,
+        by=silence.by,
+    )
+
+
+def past(at: datetime, reader: Reader) -> str:
+    """'2026-11-16 01:33:00 (11 minutes ago)'."""
+    return f"{clock(at)} ({reader.ago(at)})"

@@ -1,0 +1,28 @@
+"""Carrying out an approved plan outside of a check: from the command line and from the page."""
+
+from __future__ import annotations
+
+from watchdog.job import Job, Run
+from watchdog.model import Outcome
+from watchdog.pipeline import look_again
+from watchdog.repair import RepairJob, carry_out, find_interrupted, resume_plan
+from watchdog.service.status import machine_of
+from watchdog.store import Store
+from watchdog.values import replace
+
+
+def carry_out_now(
+    job: Job, store: Store, plan_id: int, resumed_by: str = ""
+) -> tuple[tuple[Outcome, ...], Run]:
+    """(what came of the plan, the run at its end for `tell_outcomes`); what Ctrl-C interrupts is reported so.
+
+    With `resumed_by` a plan that was interrupted goes on.
+    """
+    machine = machine_of(job)
+    run = job.run(store, machine.clock())
+    repair = RepairJob(store, machine, look_again(run, machine))
+    try:
+        outcomes = resume_plan(plan_id, repair, resumed_by) if resumed_by else carry_out(plan_id, repair)
+    except KeyboardInterrupt:
+        outcomes = find_interrupted(store, machine)
+    return outcomes, replace(run, now=machine.clock())

@@ -1,0 +1,115 @@
+"""One whole check of a home: alone, within its time limit, and with the dead-man ping."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from contextlib import suppress
+from datetime import datetime
+
+from watchdog.config.schedule import due
+from watchdog.gateway.last_life import remember
+from watchdog.job import Job
+from watchdog.model import EVERY_CHECK, Report
+from watchdog.pipeline import full_check
+from watchdog.store import Store
+from watchdog.store.incidents import last_check, last_runs
+from watchdog.store.marker import has_failed
+from watchdog.store.recovery import replace_damaged
+from watchdog.store.store import StoreError, Trouble, store_error
+from watchdog.system.lock import Busy, TooLong, one_at_a_time, time_limit
+from watchdog.values import TYPE_CHECKING, Any, replace
+
+if TYPE_CHECKING:
+    from watchdog.notify.deliver import Send
+
+PAGE_LIMIT = 60.0  # seconds for making and writing the page, after the check has done its work
+
+
+def check_once(job: Job, now: datetime, deliver: Send | None = None) -> Report:
+    """Everything a check does; raises Busy when another one is at work, TooLong past the time limit.
+
+    A check that fails tells so itself, with or without its store. A store that turns out to be damaged is
+    replaced, and the check is made with the new one, which is disarmed.
+    """
+    try:
+        try:
+            report = _check(job, now)
+        except (StoreError, sqlite3.Error) as error:
+            failed = error if isinstance(error, StoreError) else store_error(job.store_path, error)
+            if failed.trouble is not Trouble.DAMAGED or not replace_damaged(job.store_path, now):
+                raise failed from error
+            report = _check(job, now)
+    except Busy:
+        raise
+    except Exception as error:
+        _failure().tell(job, error, now, deliver)
+        raise
+    if has_failed(job.store_path):
+        _failure().over(job, now, deliver)
+    return report
+
+
+def _failure() -> Any:
+    from watchdog.service import failure  # loads everything that sends messages, which a quiet check skips
+
+    return failure
+
+
+def _check(job: Job, now: datetime) -> Report:
+    with one_at_a_time(job.state, now), job.store() as store:
+        _ping(job, "start")
+        try:
+            with time_limit(job.settings.time_limit):
+                # A check that somebody starts answers now; only rules with a slower pace of their own wait.
+                slower = [rule for rule in job.book.rules if rule.every != EVERY_CHECK]
+                ready = {rule.id for rule in due(slower, last_runs(store), now, job.settings.zone)}
+                rules = tuple(
+                    rule for rule in job.book.rules if rule.every == EVERY_CHECK or rule.id in ready
+                )
+                before = last_check(store)
+                report = full_check(job.run(store, now, rules))
+                if before is not None and before.date() != now.date():
+                    _forget_old(job, store, now)
+                _keep_schemas(job)
+                remember(job.home, job.state)
+        except BaseException as error:
+            if isinstance(error, Exception):
+                _write_page(job, now, str(error))  # failure.tell() pings
+            else:
+                _ping(job, "fail")
+            raise
+        notes = tuple(filter(None, (_ping(job, "ok"), _write_page(job, now))))
+    return replace(report, notes=(*report.notes, *notes)) if notes else report
+
+
+def _forget_old(job: Job, store: Store, now: datetime) -> None:
+    """Once a day: what is older than the setting says goes. A folder that takes no file leaves it for tomorrow."""
+    from watchdog.store.retention import forget_old  # once a day
+
+    with suppress(OSError):
+        forget_old(store, job.settings.keep_history, now)
+
+
+def _keep_schemas(job: Job) -> None:
+    schemas = sys.modules.get("watchdog.sqlite.schema_cache")  # loaded when there was a database to look at
+    if schemas is not None:
+        schemas.keep(job.state)
+
+
+def _ping(job: Job, what: str) -> str:
+    if job.settings.notify.ping is None:
+        return ""
+    from watchdog.notify.deliver import ping  # loads Apprise's child machinery; most homes have no ping
+
+    return ping(job.settings.notify, what)
+
+
+def _write_page(job: Job, now: datetime, error: str = "") -> str:
+    if not job.settings.page:
+        return ""
+    from watchdog.service.page import write_after_check  # templates and all; most homes have no page
+
+    with suppress(TooLong), time_limit(PAGE_LIMIT):
+        return write_after_check(replace(job, now=now), error)
+    return f"the page was not written: not done within {PAGE_LIMIT:g} s"

@@ -1,0 +1,134 @@
+"""A fire drill: a harmless real question, sent as every question is, and answered by a person end to end.
+
+It has a record of its own in memory: no budget, audit or plan of the home knows of it, and nothing can be done by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from watchdog import approval
+from watchdog.approval import record
+from watchdog.approval.channels import base as channels
+from watchdog.approval.questions import refused, tell_places
+from watchdog.approval.replies import Patience
+from watchdog.errors import WatchdogError
+from watchdog.job import Job
+from watchdog.model import Notification, Plan, Reason
+from watchdog.notify import Messenger, Proposal, deliver_all, messenger
+from watchdog.notify.run import host_name
+from watchdog.notify.translate import in_english
+from watchdog.plan.planner import digest_of
+from watchdog.store import Store, messages, questions
+from watchdog.store import plans as rows
+from watchdog.store.messages import News
+from watchdog.system.users import person
+
+AskCode = Callable[[], str]  # the code that a person read on a phone; '' when none came
+
+
+@dataclass(frozen=True)
+class DrillResult:
+    """What became of a drill."""
+
+    sent: tuple[str, ...]  # where the question went
+    problems: tuple[str, ...]
+    answered: bool = False
+    yes: bool = False
+    by: str = ""
+    via: str = ""
+    took: timedelta = timedelta(0)
+
+
+def drill(
+    job: Job, wait: timedelta, ask_code: AskCode | None = None, patience: Patience | None = None
+) -> DrillResult:
+    """Ask, wait for the answer, and tell everyone who was asked that it arrived.
+
+    Without a channel that brings answers back, `ask_code` reads the code that arrived on the phone.
+    """
+    settings = job.settings.notify
+    if not settings.targets and not settings.replies.channels:
+        raise WatchdogError(
+            "there is nobody to ask: no target and no reply channel; run: hermes-watchdog setup"
+        )
+    with Store.in_memory() as store:
+        post = messenger(store, job.settings, job.book, str(job.home), job.now)
+        plan = _plan(job, post)
+        plan = replace(plan, id=record.ask(store, plan, job.now))
+        number, notification = _question(plan, post)
+        _, problems = approval.ask_questions([(number, notification)], [Proposal(plan, ask=True)], post, wait)
+        # The host's own line names the real store; in a drill the code is typed into the drill itself.
+        code = record.new_code(store, plan.id, record.COMMAND_LINE, job.now)
+        lines = {plan.id: [post.context.text("drill.type", code=code)]}
+        problems += deliver_all([(number, notification)], lines, post)
+        sent = _places(job)
+        result = _wait(job, post, patience or Patience(wait), ask_code)
+        stored = rows.get(store, plan.id)
+        asked = questions.question(store, plan=plan.id)
+        if stored is None or stored.answered_at is None:
+            return DrillResult(sent, (*problems, *result))
+        if asked is not None:
+            text = post.context.text("drill.arrived", by=stored.answered_by, at=stored.answered_at)
+            problems += tell_places(asked, text, settings)
+        return DrillResult(
+            sent,
+            (*problems, *result),
+            True,
+            stored.state == "approved",
+            stored.answered_by,
+            stored.answered_via,
+            stored.answered_at - job.now,
+        )
+
+
+def _plan(job: Job, post: Messenger) -> Plan:
+    """A plan without steps: whatever is answered, there is nothing to do."""
+    made = Plan(
+        post.context.text("drill.title"),
+        ("drill",),
+        ("drill",),
+        (),
+        (Reason("drill.step"),),
+        "",
+        lasts=timedelta(minutes=10),
+        host=job.settings.notify.host or host_name(),
+        home=str(job.home),
+    )
+    return replace(made, digest=digest_of(made))
+
+
+def _question(plan: Plan, post: Messenger) -> tuple[int, Notification]:
+    notification = Notification(
+        News.QUESTION,
+        post.context.text("drill.title"),
+        post.context.text("drill.body", host=plan.host),
+        "critical",  # quiet limits of a target must not hide a drill
+        plan=plan.id,
+    )
+    return messages.record(post.store, notification, post.now), notification
+
+
+def _places(job: Job) -> tuple[str, ...]:
+    """Where a question of this home goes, by name."""
+    settings = job.settings.notify
+    found = [f"target {target.name}" for target in settings.targets]
+    for channel in settings.replies.channels:
+        if not refused(channel, job.home):
+            found += [f"answers by {place}" for place in channels.module(channel).places(channel)]
+    return tuple(found)
+
+
+def _wait(job: Job, post: Messenger, patience: Patience, ask_code: AskCode | None) -> tuple[str, ...]:
+    """Wait for an answer on the channels, or for a code typed here; lines about what did not work."""
+    if job.settings.notify.replies.channels:
+        _, notes = approval.hear(post, job.settings.limits, patience)
+        return notes
+    word = ask_code() if ask_code is not None else ""
+    if not word:
+        return ()
+    given = record.GivenAnswer(word, True, person(), record.COMMAND_LINE)
+    answer = record.answer(post.store, given, job.now, job.settings.limits)
+    return () if answer.ok else (in_english(answer.reason),)

@@ -1,0 +1,98 @@
+"""The health of the watchdog's own store: checked, set aside when it is damaged, exported."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from watchdog.errors import WatchdogError
+from watchdog.job import Job
+from watchdog.store import Store, recovery
+from watchdog.store.store import StoreError, Trouble
+from watchdog.system.lock import one_at_a_time
+
+SECRET_COLUMNS = {"hash", "salt"}  # of codes: an export is for reading, not for trying codes
+
+
+@dataclass(frozen=True)
+class Health:
+    """What is wrong with a store; nothing, when it is whole."""
+
+    there: bool
+    problems: tuple[str, ...] = ()
+    rows: Mapping[str, int] = field(default_factory=dict)
+    foreign: bool = False  # whole, but not ours to use: of a newer version
+
+    @property
+    def well(self) -> bool:
+        return not self.problems
+
+
+@dataclass(frozen=True)
+class Repair:
+    problems: tuple[str, ...]
+    repaired: bool = False
+    aside: Path | None = None
+
+
+def check(path: Path) -> Health:
+    """SQLite's own checks, and whether this version can read the tables; nothing is written."""
+    if not os.path.lexists(path) or (path.is_file() and path.stat().st_size == 0):
+        return Health(there=False)
+    try:
+        store = Store.look(path)
+        if store is not None:
+            store.close()
+    except StoreError as error:
+        return Health(True, (str(error),), foreign=error.trouble is Trouble.NEWER)
+    if found := recovery.problems(path):
+        return Health(True, tuple(found))
+    with closing(recovery.read_only(path)) as db:
+        return Health(
+            True,
+            rows={
+                table: db.execute(f'SELECT count(*) FROM "{table}"').fetchone()[0] for table in _tables(db)
+            },
+        )
+
+
+def repair(job: Job, dry_run: bool = False) -> Repair:
+    """Set a damaged store aside under another name and begin anew, disarmed. A whole store stays as it is.
+
+    WatchdogError for one that a newer version wrote, or that another user owns: it is not damaged.
+    """
+    health = check(job.store_path)
+    if health.foreign:
+        raise WatchdogError(health.problems[0])
+    if health.well or dry_run:
+        return Repair(health.problems)
+    with one_at_a_time(job.state, job.now, "store repair"):
+        aside = recovery.replace_damaged(job.store_path, job.now)
+    return Repair(health.problems, aside is not None, aside)
+
+
+def export(path: Path, problems: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(table, row) of everything that can be read; what cannot is added to `problems`."""
+    try:
+        with closing(recovery.read_only(path)) as db:
+            for table in _tables(db):
+                try:
+                    for row in db.execute(f'SELECT * FROM "{table}"'):
+                        yield table, {name: row[name] for name in row.keys() if name not in SECRET_COLUMNS}  # noqa: SIM118
+                except sqlite3.Error as error:
+                    problems.append(f"{table}: {error}")
+    except sqlite3.Error as error:
+        problems.append(f"{path}: {error}")
+
+
+def _tables(db: sqlite3.Connection) -> list[str]:
+    found = db.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
+    )
+    # Names come from a file that may be damaged: only plain words are asked about.
+    return [row[0] for row in found if row[0].isidentifier()]

@@ -1,0 +1,147 @@
+"""The first hour: which homes there are, and the settings that a few answers make."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from watchdog.config.settings import NAME
+from watchdog.errors import WatchdogError
+from watchdog.gateway.units import SYSTEM, speaking_of_hermes
+from watchdog.job import profiles, user_home
+
+USUAL = (Path("/opt/hermes"), Path("/var/lib/hermes"), Path("/root/.hermes"), Path("/opt/data"))
+
+
+@dataclass(frozen=True)
+class Phone:
+    """How a person is reached: an address for messages, a way back for answers, and the secrets as files."""
+
+    target: str = ""  # Apprise URL
+    channel: tuple[str, ...] = ()  # lines below `channels:`
+    files: Mapping[str, str] = field(default_factory=dict)  # name -> secret, in the configuration folder
+
+
+def find_homes(given: Path, units: Iterable[tuple[str, str]] | None = None) -> list[Path]:
+    """Folders that look like a Hermes home: the given one, the usual ones, those that units name, with profiles."""
+    named = [
+        Path(word.partition("=")[2].strip("\"'"))
+        for _, text in (speaking_of_hermes(SYSTEM) if units is None else units)
+        for line in text.splitlines()
+        for word in line.split()
+        if word.removeprefix("Environment=").strip("\"'").startswith("HERMES_HOME=")
+        for word in [word.removeprefix("Environment=").strip("\"'")]
+    ]
+    found = [
+        home for home in dict.fromkeys([given, user_home() / ".hermes", *named, *USUAL]) if is_home(home)
+    ]
+    return list(dict.fromkeys(home for first in found for home in profiles(first)))
+
+
+def is_home(folder: Path) -> bool:
+    """Whether a gateway was ever started or configured here."""
+    try:
+        return any((folder / name).exists() for name in ("logs", "config.yaml", "gateway.pid", "state.db"))
+    except OSError:
+        return False
+
+
+def ntfy(config: Path, server: str, name: str) -> Phone:
+    """ntfy with a topic that nobody guesses, for messages and for answers by two buttons."""
+    topic = f"hermes-{secrets.token_hex(12)}"
+    scheme, _, host = server.rstrip("/").partition("://")
+    if scheme not in ("http", "https") or not host:
+        raise WatchdogError(f"'{server}' is no address; write https://ntfy.sh or that of your own server")
+    return Phone(
+        f"{'ntfys' if scheme == 'https' else 'ntfy'}://{host}/{topic}",
+        (
+            "- ntfy:",
+            f"    server: {server.rstrip('/')}",
+            "    approvers:",
+            f"      - {{name: {name}, topic_file: {config / 'phone.topic'}}}   # who may answer",
+        ),
+        {"phone.topic": topic},
+    )
+
+
+def telegram(config: Path, token: str, user: str) -> Phone:
+    """A Telegram bot of the watchdog's own."""
+    if ":" not in token or not user.isdigit():
+        raise WatchdogError(
+            "a bot's token looks like 123456:ABC…, and your own id is a number (ask @userinfobot)"
+        )
+    return Phone(
+        f"tgram://{token}/{user}",
+        (
+            "- telegram:",
+            f"    token_file: {config / 'phone.token'}",
+            f"    approvers: [{{name: me, id: {user}}}]   # who may answer: the user's number, not the @name",
+        ),
+        {"phone.token": token},
+    )
+
+
+def apprise(url: str) -> Phone:
+    """Any Apprise URL: messages only; questions are answered on the host."""
+    if "://" not in url:
+        raise WatchdogError("an Apprise URL looks like mailto://…, slack://… or json://…")
+    return Phone(url)
+
+
+def settings_text(phone: Phone, language: str, config: Path) -> str:
+    """The settings with the meaning of each line beside it."""
+    lines = [
+        "# Settings of hermes-watchdog. Every setting with its default: hermes-watchdog settings show",
+        "# Check this file after an edit: hermes-watchdog rules lint",
+        "",
+        "notify:",
+        f"  language: {language}              # of messages, status and report: en or zh",
+        "  # timezone: Europe/Berlin   # where you are; default: the machine's zone",
+        "  # quiet_hours: '23:00-07:00'   only critical messages come through",
+        "  # daily_summary: '09:00'",
+    ]
+    if phone.target:
+        lines += [
+            "  targets:",
+            "    - name: phone",
+            f"      url_file: {config / 'phone.url'}   # the address is a secret and stays in this file",
+            "      at_least: low        # info, low, medium, high or critical",
+        ]
+    if phone.channel:
+        lines += [
+            "",
+            "replies:",
+            "  wait: 2m                  # how long a check that asks waits for the answer",
+            "  channels:",
+            *(f"    {line}" for line in phone.channel),
+        ]
+    lines += [
+        "",
+        "# approval:",
+        "#   auto: [add-missing-columns]   fixes that may run without asking; none by default",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def write_settings(config: Path, phone: Phone, text: str) -> list[Path]:
+    """Write the settings and their secrets, each readable by this user alone; nothing that is there is replaced."""
+    files = {NAME: text, **phone.files}
+    if phone.target:
+        files["phone.url"] = phone.target
+    taken = [config / name for name in files if os.path.lexists(config / name)]
+    if taken:
+        raise WatchdogError(
+            f"{taken[0]} is there already and is not replaced; move it away first, or edit it"
+        )
+    try:
+        config.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for name, content in files.items():
+            fd = os.open(config / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(fd, "w", encoding="utf-8") as file:
+                file.write(content.rstrip("\n") + "\n")
+    except OSError as error:
+        raise WatchdogError(f"cannot write {error.filename}: {error.strerror}") from None
+    return [config / name for name in files]

@@ -1,0 +1,191 @@
+"""Chat text is cut out of a record before any pattern sees it; a record that imitates log fields is ambiguous.
+
+How a line with chat text in it is written stands in rules/lines/ (`text:`). Its {quoted} field is a Python
+literal, its {name} is raw: whoever chooses a name can write fields, and even whole lines, into the log. What
+does not parse exactly as Hermes writes it is not believed.
+
+After the quoted text, releases append ` key=value` fields. Any are read, as long as they are none of the
+line's own: the last quote of a record is Hermes' own, and no text that a person chose can hold it, so that a
+name cannot pass the real fields off as such an appendix.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from watchdog.config.lines import Word
+
+_LITERAL = r"""(?:'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*")"""
+_KEYS = "msg|content|text|preview|reply_to_text|query|prompt"
+_QUOTED = re.compile(rf"\s(?:{_KEYS})=['\"]")
+# Quoted text with nothing but appended fields behind it.
+QUOTED_END = re.compile(
+    rf"\s(?:{_KEYS})=(?P<quoted>{_LITERAL})(?: \w+=(?:{_LITERAL}|[^\s'\"]++))*\r?\n?\Z".encode()
+)
+_FIELD = re.compile(r"(\w+)=\{(\w+)\}")
+_CAREFUL = {
+    "word": r"\S+",
+    "number": r"\d+",
+    "any": ".*?",
+    "name": "(?P<name>.*?)",
+    "quoted": f"(?P<quoted>{_LITERAL})",
+}
+# What holds nothing odd, as most records: nothing in such a name can imitate a field.
+_PLAIN = {
+    "word": "[!-<>-~]+",
+    "number": r"\d+",
+    "any": r"[^=\n]*",
+    "name": r"[^=\n]*",
+    "quoted": r"'([^'\\\n]*)'",
+}
+MEMORY = 2000  # chats remembered
+
+
+class Shape:
+    """How one word with chat text in it is written."""
+
+    def __init__(self, word: Word):
+        text = word.text
+        self.head = text[: text.index("{")].rpartition(" ")[0] + " "
+        self.raw_head = self.head.encode()
+        keys = "|".join(key for key, _ in _FIELD.findall(text))
+        tails = rf"(?P<tails>(?: (?!(?:{keys})=)\w+=(?:{_LITERAL}|[^\s'\"]++))*)"
+        fields, _, quoted = text.rpartition(" ")
+        self.quoted_key = quoted.partition("=")[0]
+        self.careful = re.compile(
+            f"(?s)(?P<fields>{_filled(fields, _CAREFUL)}) {_filled(quoted, _CAREFUL)}{tails}$"
+        )
+        plain_tails = rf"((?: (?!(?:{keys})=)\w+=(?:[!#-&(-<>-~]+|'[^'\\\n]*'))*)"
+        # In bytes, and only of records of one line.
+        self.plain = re.compile(
+            f"({_filled(fields, _PLAIN)}) {_filled(quoted, _PLAIN)}{plain_tails}\r?\n".encode()
+        )
+        self.has_name = "{name}" in text
+        self.imitated = re.compile(rf"(?:^|\s)(?:{keys})=")
+        # Where a record ends at last, however many line breaks the name in it holds.
+        rest = f"{text.partition('{name}')[2] or ' ' + quoted}"
+        self.end = re.compile(f"(?m){_filled(rest, _CAREFUL)}{tails}\r?$".encode())
+        before, _, after = fields.partition("{name}")
+        self.begin = re.compile(_filled(before, _CAREFUL))
+        self.rest = re.compile(_filled(after, _CAREFUL))
+        self.keep = (
+            re.compile(rf" (?:{'|'.join(_kept(field) for field in word.keep)})") if word.keep else None
+        )
+
+    def cut(self, text: str) -> tuple[str, dict[str, str], str]:
+        found = self.careful.match(text)
+        if not found:
+            name = self.head.rstrip(": ")
+            why = f"{'an' if name[:1] in 'aeiou' else 'a'} {name} whose fields do not parse"
+            return self.head, {}, why if self.has_name else ""
+        fields, said = found["fields"], found["quoted"][1:-1]
+        facts = {"said": _digest(said)}
+        if self.has_name:
+            if self.imitated.search(found["name"]):
+                # Whatever the name is, the last fields of the line are Hermes' own.
+                begin, end = self.begin.match(fields), self.rest.findall(fields)[-1]
+                text = f"{begin[0] if begin else self.head}…{end}"
+                return text + self.tail(said, found["tails"]), {}, "a user name that imitates log fields"
+            start, end = found.span("name")
+            fields = f"{fields[:start]}…{fields[end:]}"
+            facts["user"] = digest_of(found["name"])
+        return f"{fields}{self.tail(said, found['tails'])}", facts, ""
+
+    def tail(self, said: str, tails: str) -> str:
+        """What is left of the end: that nothing was said, and fields that change what the line means."""
+        nothing = "" if said else f" {self.quoted_key}=''"
+        return nothing + ("".join(self.keep.findall(tails)) if self.keep and tails else "")
+
+
+def _filled(template: str, kinds: dict[str, str]) -> str:
+    return "".join(
+        re.escape(part) if number % 3 == 0 else f"{part}=" if number % 3 == 1 else kinds[part]
+        for number, part in enumerate(_FIELD.split(template))
+    )
+
+
+def _kept(field: str) -> str:
+    """`queued=True` is kept as it is, `origin` with whatever it is."""
+    return rf"{re.escape(field)}(?!\S)" if "=" in field else rf"{re.escape(field)}=\S+"
+
+
+class ChatText:
+    """Cuts chat text out of records, by the shapes that the vocabulary gives."""
+
+    def __init__(self, words: Iterable[Word]):
+        self.shapes = [Shape(word) for word in words]
+        self.heads = tuple(shape.head for shape in self.shapes)
+        named = [shape for shape in self.shapes if shape.has_name]
+        # A forged record of these casts doubt on what follows it, so each of them must be looked at.
+        self.doubtful = tuple(shape.raw_head for shape in named)
+        self.by_head = {shape.raw_head: shape for shape in named}
+        # platform, name and chat as logged → the record without the words, who
+        self.known: dict[bytes, tuple[str, str]] = {}
+        self.plain_tails: set[bytes] = set()  # appended fields that change nothing
+
+    def may_quote(self, text: str) -> bool:
+        """Whether a record can hold chat text at all; the rest is let through untouched."""
+        return "='" in text or '="' in text or text.startswith(self.heads)
+
+    def cut(self, text: str) -> tuple[str, dict[str, str], str]:
+        """(the record without chat text, digests of what was cut for linking, why it is ambiguous or '')."""
+        if text.startswith(self.heads):
+            return next(shape for shape in self.shapes if text.startswith(shape.head)).cut(text)
+        found = _QUOTED.search(text)
+        return (text[: found.end() - 1] + "…", {}, "") if found else (text, {}, "")
+
+    def tails(self, block: bytes) -> list[tuple[int, bytes]]:
+        """Every place where a record with a name in it may end, however many line breaks the name holds, and what
+        was said there.
+        """
+        return sorted(
+            (found.end(), found["quoted"])
+            for shape in self.by_head.values()
+            for found in shape.end.finditer(block)
+        )
+
+    def head_of(self, text: str) -> str:
+        """How the line begins, up to its first field; that alone is left of a line that does not parse."""
+        return next((head for head in self.heads if text.startswith(head)), "")
+
+    def cut_honest(self, block: bytes, start: int, stop: int) -> tuple[str, dict[str, str]] | None:
+        """As cut() does it, of the record in these bytes; None when that must look closer.
+
+        Who writes from where comes again and again, only the words differ.
+        """
+        for head, shape in self.by_head.items():
+            if block.startswith(head, start):
+                found = shape.plain.match(block, start)
+                break
+        else:
+            return None
+        if found is None or found.end() != stop:
+            return None
+        who, said, tails = found.groups()
+        known = self.known.get(who)
+        if known is None:
+            text, facts, why = shape.cut(f"{str(who, 'utf-8', 'replace')} {shape.quoted_key}='…'")
+            if why:
+                return None
+            if len(self.known) > MEMORY:
+                self.known.clear()
+            known = self.known[who] = text, facts["user"]
+        text, user = known
+        if not said or tails not in self.plain_tails:
+            written = str(tails, "utf-8", "replace")
+            text += shape.tail(str(said, "utf-8", "replace"), written)
+            if not shape.tail("…", written) and len(self.plain_tails) < MEMORY:
+                self.plain_tails.add(tails)
+        return text, {"said": _digest(str(said, "utf-8", "replace")), "user": user}
+
+
+def _digest(said: str) -> str:
+    # The turn line cuts at 80 characters and adds dots, the inbound line only cuts.
+    said = said.removesuffix("...")[:60]
+    return digest_of(said) if said else ""
+
+
+def digest_of(text: str) -> str:
+    """A short stand-in for words that nobody but the chat should read; good for this run only."""
+    return f"{hash(text):x}"

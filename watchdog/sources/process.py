@@ -1,0 +1,194 @@
+"""The gateway's process as one event: what it is, since when, and what it left behind; and what its files tell."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from watchdog.gateway.evidence import read_evidence, read_saved_evidence
+from watchdog.gateway.state import GatewayState, LastWord, LastWords, State, Why, state_of
+from watchdog.model import Event, Line, Measurement, Phrase, Reason, phrase
+from watchdog.sources.chat_text import digest_of
+from watchdog.sources.journal import last_word, units_of
+from watchdog.sources.reasons import Unreadable
+from watchdog.system.files import open_regular, read_object
+from watchdog.system.procfs import began_at
+from watchdog.text import spell
+
+_TAIL = 128 * 1024
+_SESSIONS = 2_000_000  # bytes; the index of a few thousand chats
+_MESSAGE = re.compile(rb"(?m)^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) [A-Z]+(?: \[[^\]\n]*\])? [\w.-]+: (.*)$")
+_BLIND = {
+    Why.NEVER_STARTED: "no gateway.pid and no readable gateway.log: was a gateway ever started here?",
+    Why.PID_FILE_UNREADABLE: "{why}",
+    Why.LOCK_HIDDEN: "gateway.lock may be held by a process of another container, which /proc/locks does not show here",
+    Why.HOLDER_HIDDEN: "gateway.lock is held, but its holder (pid {pid}) cannot be seen",
+    Why.LOCK_FILE_GONE: "gateway.lock is gone, so nobody can tell whether process {pid} is this home's gateway",
+    Why.PROCESS_HIDDEN: "process {pid}, which gateway.pid names, may not be looked at; run as its user",
+}
+
+
+class Farewells:
+    """Which lines of gateway.log say that it starts, and which that it was stopped."""
+
+    def __init__(self, started: Iterable[Line], stopped: Iterable[Line]):
+        self.started = [line.pattern for line in started if line.source == "gateway.log"]
+        self.stopped = [line.pattern for line in stopped if line.source == "gateway.log"]
+
+    def meaning(self, text: str) -> LastWord | None:
+        """Whether this line says that it stopped or that it starts; None for any other."""
+        if any(pattern.match(text) is not None for pattern in self.stopped):
+            return LastWord.STOPPED
+        return LastWord.STARTED if any(pattern.match(text) is not None for pattern in self.started) else None
+
+
+def observe(
+    home: Path,
+    logs: Path,
+    last_line_at: datetime | None,
+    now: datetime,
+    farewells: Farewells,
+    unit: str = "auto",
+) -> tuple[Event | None, str]:
+    """(what is known of the gateway, why it is not known)."""
+    seen = read_evidence(home, now, last_line_at)
+    found = state_of(seen)
+    if found.state is State.DEAD:  # by its log or by systemd it may have been a stop
+        words, said_at = last_words(logs / "gateway.log", farewells)
+        # A start that fails before it logs, or a stop between two of them, leaves no line: there systemd
+        # knows better.
+        by_systemd, at = ("", None)
+        if words:
+            by_systemd, at = last_word(units_of(home, unit), said_at if words == LastWord.STOPPED else None)
+        found = state_of(seen, LastWords(words or "", said_at, by_systemd, at))
+    if found.state is State.UNKNOWN:
+        return None, blind(found.reason)
+    facts = _facts(found, now)
+    if seen.record and seen.record.pid:
+        facts.setdefault("pid", str(seen.record.pid))
+    event = _event(now, {"home": str(home), **facts})
+    event.more = found.exit_reason  # the gateway's own words: no fact
+    return event, ""
+
+
+def _facts(found: GatewayState, now: datetime) -> dict[str, str]:
+    """What was measured, as text. A gateway that only starts runs, as far as any rule is concerned."""
+    since, process = found.since, found.process
+    if process is not None and since is None:
+        since = began_at(process.start_time) if process.start_time else None
+    facts = {
+        "state": State.RUNNING if found.state is State.STARTING else found.state,
+        "since": since.isoformat() if since else "" if found.alive else now.isoformat(),
+        "pid": str(process.pid) if process else "",
+        "silent": spell(found.reason.fields["silent"]) if found.state is State.FROZEN else "",
+        "unsaid": "yes" if found.sure else "",  # the farewell in its log is another run's
+        "alive_at": found.alive_at.isoformat() if found.alive_at else "",
+        "missing_at": found.missing_at.isoformat() if found.missing_at else "",
+        "exit_code": "" if found.exit_code is None else str(found.exit_code),
+        "startup_failed": "yes" if found.startup_failed else "",
+        "refused": "yes" if found.refused else "",
+    }
+    return {name: str(value) for name, value in facts.items() if value}
+
+
+def blind(reason: Reason) -> Phrase:
+    """Why the gateway cannot be seen."""
+    return phrase(reason.key, _BLIND[Why(reason.key)], **reason.fields)
+
+
+def stated(state: str, home: Path, at: datetime, since: datetime | None) -> tuple[Event | None, str]:
+    """For a replay: what only a live machine could tell is as somebody says."""
+    if state == "unknown":
+        return None, phrase(Unreadable.NOT_STATED, "nobody said whether the gateway ran (--gateway)")
+    facts = {"home": str(home), "state": state, "stated": "yes", "since": (since or at).isoformat()}
+    if state != State.DEAD:
+        return _event(at, facts), ""
+    try:
+        found = state_of(read_saved_evidence(home, at, since))
+    except OSError:
+        return _event(at, facts), ""
+    event = _event(at, _facts(found, at) | facts)  # what a replay was told comes first
+    event.more = found.exit_reason
+    return event, ""
+
+
+def lived_until(event: Event, measured: Iterable[Measurement]) -> None:
+    """Put into a dead gateway's event that an earlier check saw it alive, when that was its last sign of life."""
+    facts = dict(event.facts)
+    if facts.get("state") != State.DEAD:
+        return
+    known = {facts.get("pid"), None}
+    seen = [past.at for past in measured if past.facts.get("pid") and str(past.facts["pid"]) in known]
+    if not facts.get("pid"):  # its pid file is gone: any gateway that was seen here was this home's
+        seen = [past.at for past in measured if past.facts.get("pid")]
+    missing_at = facts.get("missing_at", event.at.isoformat())
+    last = max((at.isoformat() for at in seen), default="")
+    if facts.get("alive_at", "") < last <= missing_at:
+        facts["alive_at"] = last
+        event.facts = facts
+
+
+def sessions(home: Path, now: datetime) -> list[Event]:
+    """Which session works for which chat, as sessions.json has it."""
+    found = []
+    for path in (home / "sessions" / "sessions.json", home / "sessions.json"):
+        try:
+            entries = read_object(path, _SESSIONS)
+        except OSError:
+            continue
+        for key, entry in list(entries.items())[-2000:]:
+            origin = entry.get("origin") if isinstance(entry, dict) else None
+            told = (
+                [entry.get("session_id"), origin.get("platform"), origin.get("chat_id")]
+                if isinstance(origin, dict)
+                else []
+            )
+            if isinstance(origin, dict) and all(isinstance(value, str) for value in told):
+                user = str(origin.get("user_name") or origin.get("user_id") or "unknown")
+                facts = {"session": told[0], "platform": told[1], "chat": told[2], "user": digest_of(user)}
+                found.append(Event(datetime(1970, 1, 1, tzinfo=UTC), "sessions", key, path.name, facts=facts))
+        break
+    return found
+
+
+def last_words(log: Path, farewells: Farewells) -> tuple[LastWord | None, datetime | None]:
+    """(stopped or started, when it was said): the last of a gateway's comings and goings in its log; None when
+    it cannot be told.
+    """
+    seen = False
+    for path in (log, log.with_name(log.name + ".1")):
+        try:
+            with open_regular(path) as file:
+                status = os.fstat(file.fileno())
+                file.seek(max(0, status.st_size - _TAIL))
+                tail = file.read(_TAIL)
+        except OSError:
+            continue
+        seen = seen or bool(tail)
+        lines = _MESSAGE.findall(tail)
+        for stamp, line in reversed(lines):
+            if meaning := farewells.meaning(line.decode("utf-8", "replace")):
+                return meaning, _said_at(stamp, lines[-1][0], status.st_mtime)
+        if len(tail) == _TAIL:
+            break  # so much was written since that it cannot have been a farewell
+    return LastWord.STARTED if seen else None, None
+
+
+def _said_at(stamp: bytes, last: bytes, written: float) -> datetime | None:
+    """So long before the file was last written to as its last line is younger: true in whatever zone the
+    stamps are.
+    """
+    try:
+        since = datetime.fromisoformat(last.decode()) - datetime.fromisoformat(stamp.decode())
+    except ValueError:
+        return None
+    return datetime.fromtimestamp(written, UTC) - since
+
+
+def _event(at: datetime, facts: dict[str, str]) -> Event:
+    return Event(
+        at, "gateway", f"gateway {facts['state']}", "gateway.pid", facts={k: v for k, v in facts.items() if v}
+    )

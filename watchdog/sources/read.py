@@ -1,0 +1,450 @@
+"""All sources of one home read as one stream of events, with what could not be seen told beside it."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta, tzinfo
+from operator import attrgetter
+from pathlib import Path
+
+from watchdog import sqlite
+from watchdog.config.lines import Vocabulary
+from watchdog.config.rules import shipped_vocabulary
+from watchdog.model import Event, Line, Measurement, Phrase, phrase
+from watchdog.model.trace import Trace
+from watchdog.sources import disk, resources
+from watchdog.sources.chat_text import ChatText
+from watchdog.sources.classify import Classifier
+from watchdog.sources.forgery import Doubts, Stretch
+from watchdog.sources.localtime import SLACK, LocalClock
+from watchdog.sources.logfile import LogFile
+from watchdog.sources.measured import saved_measurements
+from watchdog.sources.prefilter import heads_of
+from watchdog.sources.reasons import Unreadable
+from watchdog.sources.records import HEADER, Wanted
+from watchdog.system.procfs import lock_holder
+from watchdog.values import TYPE_CHECKING, Any, dataclass, field
+
+if TYPE_CHECKING:
+    from watchdog.sqlite import ToolCalls
+
+RESOURCES = ("disk", "memory", "open_files")
+LOGS = ("gateway.log", "agent.log", "errors.log")
+_when = attrgetter("at")
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where to look: a living home, or a folder of saved files."""
+
+    home: Path
+    zone: tzinfo | None = None  # of the log's local times; None: this machine's
+    unit: str = "auto"
+    state: Path | None = (
+        None  # the watchdog's own folder, with the backups that tell what a database once held
+    )
+    stated: str = ""  # a replay says what the gateway's process was; '': look at the machine
+    plain: bool = False  # no gate: every record is parsed and shown to every pattern (the reference engine)
+    vocabulary: Vocabulary = field(default_factory=shipped_vocabulary)  # how the lines in there are written
+    measured: tuple[Measurement, ...] = ()  # at past checks
+
+    @property
+    def logs(self) -> Path:
+        folder = self.home / "logs"
+        return folder if folder.is_dir() or not (self.home / "gateway.log").exists() else self.home
+
+    def tool_calls(self, session: str, at: datetime) -> ToolCalls:
+        """Which tools a session waited for at a moment, as state.db has it."""
+        from watchdog.sqlite import unanswered_call  # asked only when somebody waits for long
+
+        saved = self.home / "state.before.db"  # a folder of saved files
+        named = self.home / "state.db"
+        return unanswered_call(saved if saved.exists() and not named.exists() else named, session, at)
+
+
+@dataclass
+class Reading:
+    """The events, and what could not be read; complete once the events have been consumed."""
+
+    events: Iterator[Event]
+    blind: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    traces: dict[Line, Trace] = field(default_factory=dict)  # of lines of which only the time is wanted
+    # source → places of wanted lines whose pattern took too long, and what to say of it
+    slow: dict[str, dict[int, str]] = field(default_factory=dict)
+    logs: list[LogFile] = field(default_factory=list)
+    last_at: datetime | None = None
+    measured: dict[str, Any] = field(default_factory=dict)  # now, for the checks to come
+
+    def lost(self) -> dict[str, str]:
+        """Logs that could not be read again when somebody asked for more of them, and why."""
+        return {log.path.name: log.lost[0] for log in self.logs if log.lost}
+
+    def __enter__(self) -> Reading:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for log in self.logs:
+            log.close()
+
+
+def read_all(
+    sources: Sources, wanted: Mapping[str, list[Line]], since: datetime | None, now: datetime
+) -> Reading:
+    """Everything the rules want to see of the window. A source that cannot be read is blind, never empty."""
+    reading = Reading(iter(()))
+    streams: list[Iterator[list[Event]]] = []
+    chat = ChatText(sources.vocabulary.with_chat_text())
+    for name in LOGS:
+        if name in wanted:
+            log = LogFile(sources.logs / name, sources.zone, whole=bool(sources.stated))
+            try:
+                log.open(since)
+            except OSError as error:
+                reading.blind[name] = _why(error, log.path)
+                continue
+            reading.logs.append(log)
+            lines = wanted[name]
+            traces = {
+                line: Trace() for line in lines if line.aside and line.pattern.sure and not sources.plain
+            }
+            reading.traces.update(traces)
+            asked = Wanted(
+                [None if line in traces else line for line in lines],
+                chat,
+                plain=sources.plain,
+                foreign=heads_of(wanted.get("agent.log", ())) if name == "gateway.log" else (),
+            )
+            signs = (
+                Wanted([line if line in traces else None for line in lines], chat, traces) if traces else None
+            )
+            reading.slow[name] = asked.classifier.slow
+            streams.append(in_order(_guarded(log, log.events(asked, since, now, signs), reading)))
+    if "journal" in wanted:
+        streams.append(_journal(sources, chat, since, now, reading))
+    if "sessions" in wanted:
+        from watchdog.sources.process import sessions
+
+        streams.append(in_order([sessions(sources.home, now)]))
+    classifiers = {name: Classifier(lines) for name, lines in wanted.items() if name not in LOGS}
+    reading.slow.update((name, classifier.slow) for name, classifier in classifiers.items())
+    events = _read(sources, wanted, streams, now, reading)
+    reading.events = _classified(events, classifiers)
+    return reading
+
+
+def _classified(events: Iterable[Event], classifiers: Mapping[str, Classifier]) -> Iterator[Event]:
+    """The same events; those that are not from a log say which of the wanted lines they are."""
+    for event in events:
+        classifier = classifiers.get(event.source)
+        if classifier is not None and not event.ambiguous:
+            text = f"{event.text}\n{event.more}" if event.more else event.text
+            event.matches = classifier.matches(classifier.matchers, text, event.level, event.logger)
+        yield event
+
+
+def _read(
+    sources: Sources,
+    wanted: Mapping[str, list[Line]],
+    streams: list[Iterator[list[Event]]],
+    now: datetime,
+    reading: Reading,
+) -> Iterator[Event]:
+    """The logs in the order of time, then what is true now: the process and the databases."""
+    complained, doubts = False, Doubts()
+    complaints = {
+        source: frozenset(place for place, line in enumerate(lines) if line.complaint)
+        for source, lines in wanted.items()
+        if any(line.complaint for line in lines)
+    }
+    for events in merged(streams):
+        for event in events:
+            if type(event) is Stretch:
+                doubts.add(event)
+                continue
+            if doubts.records or event.doubt is not None:
+                doubts.judge(event)
+            if not complained and event.source in complaints:
+                complained = any(
+                    not complaints[event.source].isdisjoint(places) for places, _ in event.matches
+                )
+            yield event
+    for log in reading.logs:
+        reading.notes.extend(log.notes)
+    reading.last_at = max((log.last_at for log in reading.logs if log.last_at is not None), default=None)
+    if "gateway" in wanted:
+        from watchdog.sources import process as gateway
+
+        if sources.stated:
+            process, why = gateway.stated(sources.stated, sources.home, now, reading.last_at)
+        else:
+            farewells = gateway.Farewells(
+                sources.vocabulary.role("started"), sources.vocabulary.role("stopped")
+            )
+            process, why = gateway.observe(
+                sources.home, sources.logs, reading.last_at, now, farewells, sources.unit
+            )
+        if process is not None:
+            gateway.lived_until(process, sources.measured)
+            if process.facts["state"] in ("running", "frozen") and process.facts.get("pid"):
+                reading.measured["pid"] = process.facts["pid"]
+            yield process
+        else:
+            reading.blind["gateway"] = why
+    yield from _resources(sources, wanted, now, reading)
+    if "cron" in wanted:
+        from watchdog.sources import cron
+
+        try:
+            yield from cron.observe(sources.home, now)
+        except cron.JobsUnreadable as error:
+            reading.blind["cron"] = str(error)
+        except OSError as error:
+            reading.blind["cron"] = _why(error, sources.home / "cron" / "jobs.json")
+    if "databases" in wanted:
+        from watchdog.sources.databases import observe
+
+        try:
+            for event in observe(sources.home, now, complained, live=not sources.stated, state=sources.state):
+                if event.facts.get("grade") == "unknown":  # one of them is dark, the others can be seen
+                    reading.blind[event.facts["database"]] = event.facts["fault"]
+                yield event
+        except OSError as error:
+            reading.blind["databases"] = _why(error, sources.home)
+
+
+def _resources(
+    sources: Sources, wanted: Mapping[str, list[Line]], now: datetime, reading: Reading
+) -> Iterator[Event]:
+    """Past measurements, then those of now: of the home's volume, and of the gateway's process."""
+    if wanted.keys().isdisjoint(RESOURCES):
+        return
+    saved = saved_measurements(sources.home) if sources.stated else sources.measured
+    past = [before for before in saved if before.at <= now]
+    for before in past:
+        yield from _measured_events(before, sources.home if sources.stated else None)
+    if sources.stated:
+        return
+    if "disk" in wanted:
+        try:
+            reading.measured.update(disk.measure(sources.home))
+        except OSError as error:
+            reading.blind["disk"] = _why(error, sources.home)
+    reading.measured.update(_of_the_process(sources, past, reading))
+    yield from _measured_events(Measurement(now, reading.measured), sources.home)
+
+
+def _of_the_process(sources: Sources, past: list[Measurement], reading: Reading) -> dict[str, Any]:
+    """Memory and open files of the process that holds the lock; of one that is gone, what its group still tells."""
+    pid = lock_holder(str(sources.home / "gateway.lock"))
+    if not pid:
+        return resources.after_death(past) if pid == 0 else {}
+    found = resources.measure_memory(pid)
+    try:
+        found |= resources.measure_files(pid)
+    except OSError as error:
+        reading.blind["open_files"] = _why(error, Path(f"/proc/{pid}/fd"))
+    return found
+
+
+def _measured_events(measured: Measurement, home: Path | None) -> Iterator[Event]:
+    """One event for each part of a measurement; `home` is looked through where there is little room."""
+    facts = measured.facts
+    if "free" in facts:
+        yield disk.event_of(facts, measured.at, home)
+    if "rss" in facts or "oom_kills" in facts:
+        yield resources.memory_event(facts, measured.at)
+    if "fds" in facts:
+        yield resources.files_event(facts, measured.at)
+
+
+def read_line(line: str, zone: tzinfo | None, vocabulary: Vocabulary) -> tuple[Event, bool]:
+    """(one line of a log as the rules see it, whether chat text was cut out of it).
+
+    Without a time stamp it is taken as the message alone, and its time is the beginning of time.
+    """
+    raw = line.encode()
+    head = HEADER.match(raw)
+    at = LocalClock(zone).read(head["stamp"]) if head else None
+    message = raw[head.end() :].decode() if head and at else line
+    first, _, more = message.partition("\n")
+    text, facts, ambiguous = ChatText(vocabulary.with_chat_text()).cut(first)
+    seen = head if at else None
+    logger, level, session = (
+        (seen[part] or b"").decode("utf-8", "replace") if seen else ""
+        for part in ("logger", "level", "session")
+    )
+    at = at or datetime.min.replace(tzinfo=UTC)
+    event = Event(at, "", text, "", logger, level, session, facts, more, ambiguous=ambiguous)
+    return event, text != first
+
+
+def starts_in_log(sources: Sources, since: datetime, now: datetime) -> tuple[datetime, ...]:
+    """When the gateway said that it starts; nothing where its log cannot be read."""
+    return tuple(at for at, _ in records_of("started", sources, since, now))
+
+
+def records_of(
+    role: str, sources: Sources, since: datetime, now: datetime
+) -> list[tuple[datetime, dict[str, str]]]:
+    """(when, what its pattern captured) of the records in gateway.log that have this role in the vocabulary.
+
+    Nothing where the log cannot be read. A record that chat text may have forged does not count.
+    """
+    chat = ChatText(sources.vocabulary.with_chat_text())
+    lines = [line for line in sources.vocabulary.role(role) if line.source == "gateway.log"]
+    log = LogFile(sources.logs / "gateway.log", sources.zone)
+    try:
+        log.open(since)
+        events = [event for batch in log.events(Wanted(lines, chat), since, now) for event in batch]
+    except OSError:
+        return []
+    finally:
+        log.close()
+    return [
+        (event.at, dict(captures))
+        for event in events
+        if not event.ambiguous
+        for _, captures in event.matches[:1]
+    ]
+
+
+def log_span(sources: Sources) -> tuple[datetime | None, datetime | None]:
+    """When the first and the last record of any log were written."""
+    times = []
+    for name in LOGS:
+        log = LogFile(sources.logs / name, sources.zone, whole=True)
+        try:
+            log.open(None)
+            times += [at for at in log.ends() if at is not None]
+        except OSError:
+            continue
+        finally:
+            log.close()
+    return min(times, default=None), max(times, default=None)
+
+
+def unwatched_databases(sources: Sources) -> list[str]:
+    """A line about databases that are there and that nobody looks at: blind is not quiet."""
+    if not os.path.isdir(sources.home / "kanban" / "boards"):
+        return []
+    line = sqlite.passed_over(sources.home)
+    return [line] if line else []
+
+
+def _guarded(log: LogFile, batches: Iterable[list[Event]], reading: Reading) -> Iterator[list[Event]]:
+    try:
+        yield from batches
+    except OSError as error:
+        reading.blind[log.path.name] = _why(error, log.path)
+
+
+def in_order(batches: Iterable[Iterable[Event]], slack: timedelta = SLACK) -> Iterator[list[Event]]:
+    """Events that are a few seconds out of order, put in order, by the batch."""
+    waiting: list[Event] = []
+    for events in batches:
+        waiting += events
+        if waiting:
+            waiting.sort(key=_when)
+            ready = bisect_left(waiting, waiting[-1].at - slack, key=_when)
+            if ready:
+                yield waiting[:ready]
+                del waiting[:ready]
+    yield waiting
+
+
+def merged(streams: list[Iterator[list[Event]]]) -> Iterator[list[Event]]:
+    """Several ordered streams as one; of what happened at the same moment, the first stream's comes first."""
+    held: list[list[Event]] = [[] for _ in streams]
+    open_ones = set(range(len(streams)))
+    while open_ones:
+        for number in sorted(open_ones):
+            while not held[number] and number in open_ones:
+                more = next(streams[number], None)
+                if more is None:
+                    open_ones.discard(number)
+                else:
+                    held[number] = more
+        # Up to the moment where the first of the streams must be asked again, all is known of all.
+        limit = min((held[number][-1].at for number in open_ones), default=None)
+        ready: list[Event] = []
+        for number, events in enumerate(held):
+            count = len(events) if limit is None else bisect_left(events, limit, key=_when)
+            ready += events[:count]
+            held[number] = events[count:]
+        if not ready and limit is not None:
+            # Whatever is left has the same time: ask those that end there for more.
+            for number in sorted(open_ones):
+                if held[number] and held[number][-1].at == limit:
+                    more = next(streams[number], None)
+                    if more is None:
+                        open_ones.discard(number)
+                    else:
+                        held[number] = held[number] + more
+        ready.sort(key=_when)
+        yield ready
+    yield sorted((event for events in held for event in events), key=_when)
+
+
+def _journal(
+    sources: Sources, chat: ChatText, since: datetime | None, now: datetime, reading: Reading
+) -> Iterator[list[Event]]:
+    """A saved journal when there is one; systemd's when the gateway has a unit and was not running all the
+    time.
+    """
+    from watchdog.sources import journal
+
+    saved = sources.home / "journal.jsonl"
+    if not saved.exists() and (sources.logs / "journal.jsonl").exists():
+        saved = sources.logs / "journal.jsonl"
+    try:
+        if saved.exists():
+            return in_order(
+                [
+                    [
+                        event
+                        for event in journal.from_file(saved, now, chat)
+                        if since is None or event.at >= since
+                    ]
+                ]
+            )
+        if sources.stated or since is None or _ran_all_the_time(sources.home, since):
+            return iter(())
+        units = journal.units_of(sources.home, sources.unit)
+        events: list[Event] = []
+        for user in (False, True):
+            names = [name for name, is_user in units if is_user == user]
+            if names:
+                events += journal.from_journalctl(names, user, since, now, chat)
+        return in_order([events])
+    except journal.JournalBlind as error:
+        reading.blind["journal"] = str(error)
+    except OSError as error:
+        reading.blind["journal"] = _why(error, saved)
+    return iter(())
+
+
+def _ran_all_the_time(home: Path, since: datetime) -> bool:
+    """One process all through the window cannot have crashed in it; asking journalctl would cost more than
+    the check.
+    """
+    from watchdog.system.procfs import began_at, lock_holder, start_time_of
+
+    ticks = start_time_of(lock_holder(str(home / "gateway.lock")) or 0)
+    began = began_at(ticks) if ticks is not None else None
+    return began is not None and began < since
+
+
+def _why(error: OSError, path: Path) -> Phrase:
+    if isinstance(error, FileNotFoundError):
+        return phrase(Unreadable.NO_SUCH_FILE, "no such file ({path}); is HERMES_HOME right?", path=str(path))
+    if isinstance(error, PermissionError):
+        english = "permission denied ({path}); run as the gateway's user"
+        if os.getuid():
+            return phrase(Unreadable.NO_PERMISSION, english, path=str(path))
+        return phrase(Unreadable.ROOT_REFUSED, english + " (even root is refused)", path=str(path))
+    if isinstance(error, IsADirectoryError):
+        return phrase(Unreadable.NO_REGULAR_FILE, "{path} is not a regular file", path=str(path))
+    return phrase(Unreadable.ERROR, "{error} ({path})", error=str(error.strerror or error), path=str(path))

@@ -1,0 +1,189 @@
+"""Leaves that lost their tree, given to the tables that miss some."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from watchdog.sqlite.format import INDEX_INTERIOR, INDEX_LEAF, Bad, Value
+from watchdog.sqlite.layout import Layout, best
+from watchdog.sqlite.page_scan import UNKNOWN, Range, Tree
+from watchdog.sqlite.survey import Survey, is_partial, stray_leaves
+
+SAMPLE = 200  # rows of a stray tree that must all fit before it is given to a table
+AMBIGUOUS, GUESS = "it could belong to more than one table", "the order of its columns is a guess"
+
+
+@dataclass
+class TablePart:
+    """Pages with rows of one table."""
+
+    tree: Tree
+    layout: Layout
+    doubt: str = ""
+    stray: bool = False
+
+
+class Adoption:
+    """The parts of each table: its tree, and what was found without one."""
+
+    def __init__(self, survey: Survey, guessed: Mapping[str, tuple[Layout, ...]]):
+        self.survey, self.pages, self.guessed = survey, survey.pages, guessed
+        self.says: list[str] = list(survey.opened.says)
+        self.parts = {name: [TablePart(survey.trees[name], survey.layouts[name])] for name in survey.layouts}
+        self.aside: list[TablePart] = []
+
+    def adopt(self) -> None:
+        """Give leaves without a tree to the tables that miss some."""
+        survey = self.survey
+        emptied = self._emptied()
+        for name in emptied:
+            survey.trees[name].missing.append((None, None))
+        for rowid in (True, False):
+            torn = [
+                name
+                for name, tree in survey.trees.items()
+                if tree.missing and survey.layouts[name].rowid is rowid
+            ]
+            if not torn:
+                continue
+            strays = self.pages.orphans(table=rowid)
+            for tree in strays:
+                self.pages.claim_overflow(tree)
+            for tree in strays:
+                self._adopt(tree, torn)
+        for name in emptied:
+            if not self.strays(name):
+                survey.trees[name].missing.clear()
+
+    def _emptied(self) -> list[str]:
+        """Tables without a row, when pages are in no tree and not free: theirs may have been written over."""
+        survey = self.survey
+        if not self.pages.free_complete or not any(stray_leaves(self.pages)):
+            return []
+        return [
+            name
+            for name in survey.tables()
+            if survey.trees[name].root
+            and not survey.trees[name].missing
+            and not survey.cells(survey.trees[name])
+        ]
+
+    def _adopt(self, tree: Tree, torn: list[str]) -> None:
+        survey = self.survey
+        rows = [row for row in islice(self.pages.rows(sample(tree)), SAMPLE) if row.values is not None]
+        values = [row.values for row in rows if row.values is not None]
+        layouts = [
+            layout
+            for name in torn
+            if not tree.table or self.in_gap(name, [row.rowid for row in rows])
+            for layout in (survey.layouts[name], *self.guessed.get(name, ()))
+        ]
+        fitting = best(layouts, values) if values else []
+        names = {layout.table for layout in fitting}
+        if not names or (not tree.table and self._entries_of_an_index(values)):
+            self.pages.release(tree)
+        elif len(names) == 1:
+            width = max(len(row) for row in values)
+            certain = len({layout.names[:width] for layout in fitting}) == 1
+            if not certain:
+                self.says.append(f"the order of the columns of {fitting[0].table} is a guess")
+            self.parts[fitting[0].table].append(
+                TablePart(tree, fitting[0], "" if certain else GUESS, stray=True)
+            )
+        elif names <= survey.inner:  # full text: to be made anew in any case
+            self.parts[fitting[0].table].append(TablePart(tree, fitting[0], stray=True))
+        else:
+            self.says.append(f"{len(tree.leaves)} pages could be of {' or '.join(sorted(names))}; set aside")
+            self.aside.append(TablePart(tree, fitting[0], AMBIGUOUS, stray=True))
+
+    def _entries_of_an_index(self, rows: Sequence[Sequence[Value]]) -> bool:
+        """Whether these may be entries of an index that misses pages, and not rows of a table without rowid."""
+        widths = {
+            len(self.survey.columns.get(name, ()))
+            for name, tree in self.survey.indexes.items()
+            if tree.missing
+        }
+        return all(len(row) in widths and isinstance(row[-1], int) for row in rows)
+
+    def in_gap(self, name: str, rowids: Sequence[int]) -> bool:
+        return any(
+            all((low is None or rowid > low) and (high is None or rowid <= high) for rowid in rowids)
+            for low, high in self.survey.trees[name].missing
+        )
+
+    def accounted(self, name: str) -> bool:
+        """Whether a torn table lost interior pages alone: their leaves are found, and no page is unexplained."""
+        opened, pages, tree = self.survey.opened, self.pages, self.survey.trees[name]
+        cut = pages.image.torn or opened.declared > pages.image.pages
+        if cut or not pages.free_complete or not tree.root or not tree.table:
+            return False  # an interior page of a table without rowid holds rows itself
+        trees = (*self.survey.trees.values(), *self.survey.indexes.values())
+        lost = {number for one in trees for number in one.lost_pages}
+        # leaves of a torn index, or of a table without rowid, may lie about: they are none of this table's
+        others = any(one.missing for one in trees if not one.table)
+        passed = (INDEX_INTERIOR, INDEX_LEAF) if others else ()
+        unexplained = (
+            number
+            for number in range(2, pages.image.pages + 1)
+            if pages.claims[number] == UNKNOWN and number not in lost
+        )
+        if any(pages.image.page(number)[0] not in passed for number in unexplained):
+            return False
+        return all(self.refilled(name, gap) for gap in tree.missing)
+
+    def strays(self, name: str) -> list[Tree]:
+        """The parts of a table that were found without its root."""
+        return [part.tree for part in self.parts[name] if part.stray]
+
+    def refilled(self, name: str, gap: Range) -> bool:
+        """Whether leaves were found that belong into a gap: then the page that is gone held no rows."""
+        strays = self.strays(name)
+        if not self.survey.layouts[name].rowid:
+            return len(strays) >= len(self.survey.trees[name].missing)
+        low, high = gap
+        return any(
+            (low is None or row.rowid > low) and (high is None or row.rowid <= high)
+            for tree in strays
+            for row in islice(self.pages.rows(sample(tree)), 1)
+        )
+
+    def rooted(self, name: str) -> bool:
+        """Whether a table whose root was unknown was found as one whole tree, or nothing can be missing."""
+        first, *rest = self.parts[name]
+        if first.tree.root:
+            return False
+        opened, image = self.survey.opened, self.pages.image
+        one = len(rest) == 1 and not rest[0].tree.missing and not rest[0].doubt
+        cut = image.torn or opened.declared > image.pages
+        return one or (not cut and len(self.pages.destroyed()) <= opened.schema_gaps and self._all_reached())
+
+    def _all_reached(self) -> bool:
+        return not any(part.tree.missing for parts in self.parts.values() for part in parts if part.tree.root)
+
+
+def sample(tree: Tree) -> Tree:
+    """Leaves from all over a tree, the last first: the newest rows have the most columns."""
+    step = max(1, len(tree.leaves) // 20)
+    leaves = array("I", [tree.leaves[-1], *tree.leaves[:-1:step]])
+    return Tree(tree.name, tree.root, tree.table, leaves=leaves)
+
+
+def parts_of(survey: Survey, tables: Sequence[str]) -> dict[str, list[Tree]]:
+    """Of each torn table its tree and the parts that lost theirs; Bad when it is not certain whose they are."""
+    work = Adoption(survey, {})
+    work.adopt()
+    if work.aside or any(part.doubt for parts in work.parts.values() for part in parts):
+        raise Bad("leaves that may be of more than one table")
+    if any(work.strays(name) for name in survey.layouts if name not in tables):
+        raise Bad("leaves of a table that seemed to miss nothing")
+    if not all(work.accounted(name) or _named(survey, name) for name in tables):
+        raise Bad("rows are gone that no index names")
+    return {name: [part.tree for part in work.parts[name]] for name in tables}
+
+
+def _named(survey: Survey, table: str) -> bool:
+    """Whether an index names every row of a table."""
+    return any(survey.whole(index.name) and not is_partial(index.sql) for index in survey.indexes_of(table))

@@ -1,0 +1,123 @@
+"""What a repair has to work with, and the healed copies that it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from watchdog.sqlite import checks
+from watchdog.sqlite.format import SchemaObject
+from watchdog.sqlite.losses import KnownRows
+from watchdog.sqlite.readonly import connect
+from watchdog.sqlite.rebuilt import Tally
+from watchdog.sqlite.schema import (
+    Reference,
+)
+from watchdog.sqlite.survey import Survey
+from watchdog.sqlite.witnesses import Disagreement, WitnessKind, testify
+
+Tick = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class DatabaseRepair:
+    """What a repair has to work with."""
+
+    original: str  # a private copy, its sidecars beside it
+    work: str  # a folder for candidates
+    kind: str
+    reference: Reference | None = None
+    known: KnownRows = field(default_factory=KnownRows)
+    stale_wal: bool = False
+    extra: tuple[SchemaObject, ...] = ()  # what the schema has lost and the reference has
+    unreadable: int = 0  # bytes that the disk did not give
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A healed copy, before or after the gate."""
+
+    strategy: str
+    file: str
+    tallies: Mapping[str, Tally] = field(default_factory=dict)
+    doubtful: Mapping[str, Mapping[int, str]] = field(default_factory=dict)  # rows in doubt, with the reason
+    disagreements: tuple[Disagreement, ...] = ()
+    says: tuple[str, ...] = ()
+    salvage: str = ""  # a side file with what has no place in the tables
+    refused: tuple[str, ...] = ()
+    mended: int = 0  # rows whose content was put right from another copy
+
+    @property
+    def harm(self) -> int:
+        """Rows that are lost, in doubt or contradicted: 0 when everything that can testify agrees."""
+        return (
+            sum(max(tally.lost, tally.lost_most) for tally in self.tallies.values())
+            + sum(len(rows) for rows in self.doubtful.values())
+            + sum(max(1, disagreement.rows) for disagreement in self.disagreements)
+        )
+
+    @property
+    def lost(self) -> int:
+        return sum(max(tally.lost, tally.lost_most) for tally in self.tallies.values())
+
+    def better_than(self, other: Candidate) -> bool:
+        """A row in doubt is better than a lost one; and of lost rows the page scan keeps what is known."""
+        mine, theirs = (self.lost, self.harm), (other.lost, other.harm)
+        return mine < theirs or (mine == theirs and bool(self.lost and self.salvage))
+
+
+def judged(candidate: Candidate, job: DatabaseRepair, survey: Survey | None, rebuilt: bool) -> Candidate:
+    """The candidate with what the witnesses say of it."""
+    if survey is None:
+        return candidate
+    said = testify(survey, candidate.file, rebuilt, job.known.rows or {})
+    tallies = {name: replace(tally) for name, tally in candidate.tallies.items()}
+    for table, tally in tallies.items():
+        named: Mapping[int, int] = said.lost.get(table, {})
+        # where the table misses nothing, an index that alone names more rows may be the one that is old
+        sure = sum(number > 1 or survey.may_miss(table, rowid) for rowid, number in named.items())
+        counted = candidate.salvage and tally.lost_most  # the page scan has heard the same witnesses
+        least, most = said.lost_more.get(table, (0 if counted else sure, len(named)))
+        tally.lost, tally.lost_most = max(tally.lost, least), max(tally.lost, most, tally.lost_most)
+    doubtful = {table: dict(rows) for table, rows in candidate.doubtful.items()}
+    for table, rows in said.doubtful.items():
+        for rowid, why in rows.items():
+            if rowid not in doubtful.setdefault(table, {}):
+                doubtful[table][rowid] = why
+                tallies[table].saved -= 1
+                tallies[table].reconstructed += 1
+    disagreements = [
+        one
+        for one in said.disagreements
+        if one.witness not in (WitnessKind.BACKUP, WitnessKind.SEQUENCE, WitnessKind.FOREIGN_KEYS)
+        or not tallies.get(one.table, Tally()).lost_most
+    ]
+    if job.unreadable:
+        disagreements.append(Disagreement(WitnessKind.SECTORS, "", job.unreadable))
+    return replace(
+        candidate,
+        tallies=tallies,
+        doubtful={table: rows for table, rows in doubtful.items() if rows},
+        disagreements=tuple(disagreements),
+    )
+
+
+def all_saved(file: str) -> dict[str, Tally]:
+    db = connect(file, "mode=ro&immutable=1")
+    try:
+        return {table: Tally(saved=rows) for table, rows in checks.counts(db).items()}
+    finally:
+        db.close()
+
+
+def percent(tick: Tick, text: str) -> Callable[[int], None]:
+    """Count pages into a line that moves."""
+    done = 0
+
+    def count(pages: int) -> None:
+        nonlocal done
+        done += pages
+        if done % 4096 == 0:
+            tick(f"{text}: {done} pages")
+
+    return count

@@ -1,0 +1,210 @@
+"""All candidates for a repair in their order, and the one that does the least harm."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import os
+import re
+import shutil
+import sqlite3
+import struct
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from typing import Any
+
+from watchdog.sqlite import checks, gate
+from watchdog.sqlite.candidate import Candidate, DatabaseRepair, Tick, all_saved, judged, percent
+from watchdog.sqlite.damaged_file import open_damaged
+from watchdog.sqlite.format import Bad
+from watchdog.sqlite.rebuilt import SHOWN, Tally
+from watchdog.sqlite.scan_strategy import PAGE_SCAN, scan
+from watchdog.sqlite.strategies import BY_SQLITE, SIDECARS, Built, Strategy, set_mode
+from watchdog.sqlite.survey import Survey
+from watchdog.sqlite.witnesses import NAMED, Disagreement, WitnessKind, sentences
+
+RESTORED = "restored from the backup"
+
+
+def repair(job: DatabaseRepair, tick: Tick) -> dict[str, Any]:
+    """The best repair of a job, as values that JSON can carry: see heal.RepairResult."""
+    chosen, tried, side = best_candidate(job, tick)
+    answer: dict[str, Any] = {"tried": list(tried), "side": side if _worth_keeping(side) else ""}
+    if chosen is None:
+        chosen = Candidate("", "")
+    named = {table: sorted(rows)[:NAMED] for table, rows in chosen.doubtful.items()}
+    tables = {
+        name: {
+            "there": tally.there,
+            "saved": tally.saved,
+            "lost": tally.lost,
+            "reconstructed": tally.reconstructed,
+            "lost_most": max(tally.lost, tally.lost_most),
+            "doubtful": len(chosen.doubtful.get(name, ())),
+        }
+        for name, tally in chosen.tallies.items()
+    }
+    reasons = [
+        f"{table} {rowid}: {why}"
+        for table, rows in chosen.doubtful.items()
+        for rowid, why in sorted(rows.items())[:SHOWN]
+        if f"{table} {rowid}: kept, but {why}" not in chosen.says
+    ]
+    return answer | {
+        "strategy": chosen.strategy,
+        "file": chosen.file,
+        "tables": tables,
+        "doubtful": named,
+        "contradicted": sum(max(1, one.rows) for one in chosen.disagreements),
+        "says": [*chosen.says, *reasons, *sentences(chosen.disagreements)],
+        "mended": chosen.mended,
+    }
+
+
+def _worth_keeping(side: str) -> bool:
+    if not side or not os.path.exists(side):
+        return False
+    db = sqlite3.connect(side)
+    try:
+        return db.execute("SELECT 1 FROM salvaged LIMIT 1").fetchone() is not None
+    finally:
+        db.close()
+
+
+def best_candidate(job: DatabaseRepair, tick: Tick) -> tuple[Candidate | None, tuple[str, ...], str]:
+    """The candidate that does the least harm, why others did not pass, and the side file of the scan.
+
+    The first is taken that everything agrees with; else all are tried.
+    """
+    tried: list[str] = []
+    best: Candidate | None = None
+    side = ""
+    for candidate in _candidates(job, tick):
+        side = candidate.salvage or side
+        if candidate.refused:
+            tried.append(f"{candidate.strategy}: refused at the gate: {candidate.refused[0]}")
+            _remove(candidate.file)
+        elif best is None or candidate.better_than(best):
+            if best is not None:
+                _remove(best.file)
+            best = candidate
+        else:
+            _remove(candidate.file)
+        if best is not None and not best.harm:
+            break
+        if best is not None and candidate.strategy.endswith(PAGE_SCAN):
+            break  # a backup alone is for a file of which nothing is left
+    return best, tuple(tried), side
+
+
+def _candidates(job: DatabaseRepair, tick: Tick) -> Iterator[Candidate]:
+    """Candidates, the cheapest and surest first; those that the gate refused carry the reasons."""
+    unpacked = _unpacked(job)
+    if unpacked:
+        job = replace(job, original=unpacked)
+        yield from (
+            replace(candidate, strategy=f"unpacked, {candidate.strategy}")
+            for candidate in _candidates(job, tick)
+        )
+        return
+    if not os.path.getsize(job.original) and not os.path.exists(job.original + "-wal"):
+        yield from _restored(job)  # SQLite calls an empty file well
+        return
+    with ExitStack() as files:
+        tick("reading every page")
+        survey = _survey(job, files, tick)
+        least = {name: survey.cells(survey.trees[name]) for name in survey.tables()} if survey else {}
+        wanted = survey.entries if survey else []
+        for name, strategy, rebuilt in () if job.known.emptied else BY_SQLITE:
+            tick(name)
+            file = os.path.join(job.work, re.sub(r"\W+", "-", name.lower()) + ".db")
+            built = _built(job, strategy, file, survey)
+            if built is Built.NO:
+                _remove(file)
+                continue
+            reasons = gate.why_not(file, wanted, least, built is Built.PROVED)
+            yield (
+                Candidate(name, file, refused=tuple(reasons))
+                if reasons
+                else judged(Candidate(name, file, all_saved(file)), job, survey, rebuilt)
+            )
+        tick(PAGE_SCAN)
+        with suppress(Bad):
+            yield scan(job, tick)
+    yield from _restored(job)
+
+
+def _built(job: DatabaseRepair, strategy: Strategy, file: str, survey: Survey | None) -> Built:
+    try:
+        return strategy(job, file, survey)
+    except (sqlite3.Error, Bad, OSError, struct.error, UnicodeDecodeError) as error:
+        if _no_room(error, job.work):
+            raise
+        return Built.NO
+
+
+def _remove(file: str) -> None:
+    for part in ("", *SIDECARS):
+        with suppress(FileNotFoundError):
+            os.unlink(file + part)
+
+
+def _survey(job: DatabaseRepair, files: ExitStack, tick: Tick) -> Survey | None:
+    try:
+        opened = open_damaged(
+            job.original, files, not job.stale_wal, tick=percent(tick, "reading every page")
+        )
+        return Survey(opened, [*opened.entries, *job.extra])
+    except (Bad, OSError, struct.error):
+        return None
+
+
+def _no_room(error: Exception, folder: str) -> bool:
+    """Whether the disk, not the database, stopped a rung: then no other rung may try either."""
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return (
+        isinstance(error, sqlite3.Error)
+        and getattr(error, "sqlite_errorname", "") == "SQLITE_FULL"
+        and not checks.is_damage(error, folder)
+    )
+
+
+def _restored(job: DatabaseRepair) -> Iterator[Candidate]:
+    """The backup alone."""
+    if not job.known.backup:
+        return
+    file = os.path.join(job.work, "restore.db")
+    shutil.copyfile(job.known.backup, file)
+    reasons = gate.why_not(file, (), {})
+    set_mode(file, True)
+    tallies = {table: Tally(reconstructed=tally.saved) for table, tally in all_saved(file).items()}
+    rows = sum(tally.reconstructed for tally in tallies.values())
+    yield Candidate(
+        RESTORED,
+        file,
+        tallies,
+        disagreements=(Disagreement(WitnessKind.BACKUP_ALONE, "", rows),),
+        says=("every row is as it was at the backup; what came later is not in it",),
+        refused=tuple(reasons),
+    )
+
+
+def _unpacked(job: DatabaseRepair) -> str:
+    """A gzipped database in the place of the database: what it holds, within the room there is."""
+    with open(job.original, "rb") as source:
+        if source.read(2) != b"\x1f\x8b":
+            return ""
+    file, room = os.path.join(job.work, "unpacked.db"), checks.free_space(job.work) // 4
+    try:
+        with gzip.open(job.original) as packed, open(file, "wb") as out:
+            while block := packed.read(1 << 20):
+                room -= len(block)
+                if room < 0:
+                    return ""
+                out.write(block)
+        with open(file, "rb") as out_again:
+            return file if out_again.read(16) == b"SQLite format 3\0" else ""
+    except (OSError, EOFError):
+        return ""

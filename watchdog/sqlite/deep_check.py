@@ -1,0 +1,190 @@
+"""The deep look: SQLite's own checks, in a process of their own, as the owner of the file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+import time
+
+from watchdog.errors import WatchdogError
+from watchdog.sqlite import checks, sandbox
+from watchdog.sqlite.grade import Deep
+from watchdog.sqlite.readonly import Moved, connect, place
+from watchdog.sqlite.wal import read_wal
+from watchdog.values import Any
+
+FTS_UP_TO = 256 << 20  # bytes; above, the content of full-text indexes is checked on the daily backup only
+
+
+def examine(path: str, timeout: float = 3600, fts_up_to: int = FTS_UP_TO) -> Deep:
+    """What SQLite says about a database; never an exception, never 'broken' for a lock or a full disk."""
+    asked = {"path": os.path.abspath(path), "fts_up_to": fts_up_to}
+    try:
+        answer = sandbox.run("watchdog.sqlite.deep_check:answer", asked, sandbox.ChildLimits(timeout))
+    except sandbox.TookTooLong:
+        return Deep(unknown=f"SQLite did not finish its checks in {timeout:.0f} s")
+    except WatchdogError as error:
+        return Deep(unknown=str(error))
+    except (OSError, ValueError):
+        return Deep(unknown="the checking process died")
+    values: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in answer.items()
+    }
+    return Deep(**values)
+
+
+def inspect(path: str, fts_up_to: int = FTS_UP_TO, tries: int = 3) -> Deep:
+    """The checks themselves; a file that changes under an immutable look is looked at again."""
+    for _ in range(tries):
+        try:
+            with place(path) as (where, mode):
+                return _inspect(path, where, mode, fts_up_to)
+        except Moved:
+            continue
+        except sqlite3.Error as error:
+            if checks.is_damage(error, os.path.dirname(path)):
+                return Deep(integrity=(str(error),), sqlite=sqlite3.sqlite_version)
+            return Deep(unknown=_words(error), sqlite=sqlite3.sqlite_version)
+        except UnicodeDecodeError:
+            return Deep(broken="SQLite cannot open it: the schema is not text", sqlite=sqlite3.sqlite_version)
+        except OSError as error:
+            return Deep(unknown=f"cannot read it: {error.strerror}", sqlite=sqlite3.sqlite_version)
+    return Deep(unknown="the file keeps changing hands while it is looked at", sqlite=sqlite3.sqlite_version)
+
+
+def _inspect(path: str, where: str, mode: str, fts_up_to: int) -> Deep:
+    folder, version = os.path.dirname(path), sqlite3.sqlite_version
+    torn = _torn_wal(path)
+    db = connect(where, mode)
+    try:
+        try:
+            db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        except sqlite3.Error as error:
+            if checks.is_damage(error, folder):
+                return Deep(broken=f"SQLite cannot open it: {error}", sqlite=version)
+            raise
+        has_fts = bool(checks.fills(checks.schema(db)))
+        rows = checks.integrity(db)
+        fts, counted, orphans = _count(db, folder)
+    finally:
+        db.close()
+    says = []
+    doubts: list[tuple[str, int, str]] = []
+    size = os.path.getsize(path)
+    if not rows and size <= fts_up_to:
+        reader = connect(where, mode)
+        try:
+            doubts = checks.doubts(reader)
+        finally:
+            reader.close()
+    if rows or not has_fts:
+        pass
+    elif size > fts_up_to > 0:
+        says.append(
+            f"the content of the full-text indexes was not checked ({size >> 20} MB); db backup checks it"
+        )
+    else:
+        found = fts_on_copy(where, mode) if fts_up_to else []
+        fts += found if found is not None else []
+        if found is None:
+            says.append("no room for a copy: the content of the full-text indexes was not checked")
+    return Deep(
+        integrity=rows,
+        orphans=orphans,
+        fts=tuple(fts),
+        rows=counted,
+        says=tuple(says),
+        doubts=tuple(f"{table} {rowid}: {why}" for table, rowid, why in doubts),
+        sqlite=version,
+        torn_wal=torn,
+    )
+
+
+def _torn_wal(path: str) -> tuple[int, int]:
+    """The first bad frame of the WAL that committed ones follow, and how many do."""
+    for _ in range(3):
+        try:
+            with open(path + "-wal", "rb") as file:
+                before = os.fstat(file.fileno()).st_mtime_ns
+                wal = read_wal(file.fileno())
+                if not wal.behind:
+                    return 0, 0
+                time.sleep(0.05)
+                if os.fstat(file.fileno()).st_mtime_ns == before:  # nobody was writing meanwhile
+                    return wal.torn, wal.behind
+        except OSError:
+            return 0, 0
+    return 0, 0
+
+
+def _count(db: sqlite3.Connection, folder: str) -> tuple[list[str], dict[str, int], int]:
+    """Full-text indexes that lost rows, rows per table, orphans: by indexes, next to nothing beside
+    integrity_check.
+    """
+    fts: list[str] = []
+    rows: dict[str, int] = {}
+    orphans = 0
+    try:
+        db.execute("BEGIN")  # one snapshot: a row between two counts is no fault
+        fts = list(checks.fts_counts(db))
+        rows = checks.counts(db)
+        orphans = checks.orphans(db)
+    except sqlite3.Error as error:
+        if not checks.is_damage(error, folder):  # damage is integrity_check's to tell
+            raise
+    return fts, rows, orphans
+
+
+def fts_on_copy(where: str, mode: str) -> list[str] | None:
+    """Faults in the content of full-text indexes, found on a private copy;
+
+    None when there is no room for one.
+    """
+    folder = tempfile.mkdtemp(prefix="hermes-watchdog-")
+    try:
+        if checks.free_space(folder) < 2 * os.path.getsize(where) + (64 << 20):
+            return None
+        source, copy = connect(where, mode), connect(os.path.join(folder, "copy.db"), "mode=rwc")
+        try:
+            source.backup(copy, pages=-1)
+            copy.execute("PRAGMA synchronous=OFF")
+            return list(checks.fts_content(copy))
+        finally:
+            source.close()
+            copy.close()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _words(error: sqlite3.Error) -> str:
+    text = str(error)
+    if "locked" in text or "busy" in text:
+        return "busy: another process holds a lock; nothing is wrong with the file as far as anyone can tell"
+    return f"SQLite could not look ({text}); that speaks of locks, permissions or space, not of the file"
+
+
+def _as_owner(path: str) -> None:
+    """Give up root for the owner of the file, so that anything SQLite makes is theirs."""
+    if os.geteuid() == 0:
+        status = os.stat(path)
+        os.setgroups([])
+        os.setegid(status.st_gid)
+        os.seteuid(status.st_uid)
+        try:
+            os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+            reachable = True
+        except PermissionError:
+            reachable = False  # a folder that its owner may not enter: look as root after all
+        os.seteuid(0)
+        os.setegid(0)
+        if reachable:
+            os.setgid(status.st_gid)
+            os.setuid(status.st_uid)
+
+
+def answer(asked: dict[str, Any], tick: object) -> dict[str, Any]:
+    """The checks, in the child."""
+    _as_owner(asked["path"])
+    return dict(vars(inspect(asked["path"], asked["fts_up_to"])))

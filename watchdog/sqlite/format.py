@@ -1,0 +1,438 @@
+"""SQLite's file format read as bytes: header, pages, cells, records, schema."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator, Mapping
+
+from watchdog.model import phrase
+from watchdog.sqlite.faults import Detail
+from watchdog.values import dataclass
+
+MAGIC = b"SQLite format 3\0"
+INDEX_INTERIOR, TABLE_INTERIOR, INDEX_LEAF, TABLE_LEAF = 2, 5, 10, 13
+SIZES = tuple(1 << bits for bits in range(9, 17))
+_INT_SIZES = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)
+
+
+class Bad(ValueError):
+    """These bytes are not what SQLite writes; says which, as a phrase that is made only when somebody asks.
+
+    A scan of damaged pages raises it by the million.
+    """
+
+    def __init__(self, english: str, detail: Detail | None = None, **fields: object):
+        super().__init__(english)
+        self.detail, self.fields = detail, fields
+
+    def __str__(self) -> str:
+        english: str = self.args[0]
+        return phrase(self.detail, english, **self.fields) if self.detail else english
+
+
+@dataclass(frozen=True)
+class Header:
+    """The fields of the first 100 bytes that the doctor looks at."""
+
+    page_size: int
+    write_version: int
+    reserved: int
+    change: int
+    pages: int
+    free_head: int
+    free_count: int
+    cookie: int  # changes with the schema
+    largest_root: int
+    encoding: int
+    user_version: int
+    application: int
+    valid_for: int
+
+    @property
+    def wal_mode(self) -> bool:
+        return self.write_version == 2
+
+    @property
+    def counts_itself(self) -> bool:
+        """Whether the page count in the header was written by the same change as the rest."""
+        return self.change == self.valid_for and self.pages > 0
+
+
+def read_header(data: bytes) -> Header:
+    """The header, or Bad with the fault in words."""
+    if len(data) < 100:
+        raise Bad(
+            "the file has {count} bytes; a database has at least 512", Detail.TOO_SHORT, count=len(data)
+        )
+    if data[:16] != MAGIC:
+        raise _instead(data)
+    raw_size = struct.unpack_from(">H", data, 16)[0]
+    size = 65536 if raw_size == 1 else raw_size
+    if size not in SIZES:
+        raise Bad(
+            "the header gives a page size of {size}, which does not exist", Detail.PAGE_SIZE, size=raw_size
+        )
+    if data[18] not in (1, 2) or data[19] not in (1, 2):
+        raise Bad(
+            "the header gives file format {format}, which does not exist",
+            Detail.FILE_FORMAT,
+            format=f"{data[18]}/{data[19]}",
+        )
+    if data[21:24] != b"\x40\x20\x20" or size - data[20] < 480:
+        raise Bad("the fixed bytes of the header are wrong", Detail.FIXED_BYTES)
+    change, pages, free_head, free_count, cookie = struct.unpack_from(">5I", data, 24)
+    largest_root, encoding, user_version = struct.unpack_from(">3I", data, 52)
+    application = struct.unpack_from(">I", data, 68)[0]
+    layout = struct.unpack_from(">I", data, 44)[0]
+    if encoding > 3 or layout > 4:
+        raise Bad(
+            "the header gives text encoding {encoding} and schema format {format}, which do not go together",
+            Detail.ENCODING,
+            encoding=encoding,
+            format=layout,
+        )
+    return Header(
+        size,
+        data[18],
+        data[20],
+        change,
+        pages,
+        free_head,
+        free_count,
+        cookie,
+        largest_root,
+        encoding,
+        user_version,
+        application,
+        struct.unpack_from(">I", data, 92)[0],
+    )
+
+
+def _instead(data: bytes) -> Bad:
+    """What its first bytes tell, or how far they are from those that a database begins with."""
+    return _foreign(data) or _unlike(data)
+
+
+def _foreign(data: bytes) -> Bad | None:
+    """What the file is instead, when its first bytes tell."""
+    if data[:5] == b"SQLit" and data[5:8] in (b"\x17\x03\x01", b"\x17\x03\x02", b"\x17\x03\x03"):
+        english = "a TLS record was written over the header: a socket and the file shared a descriptor"
+        return Bad(english, Detail.TLS)
+    for magic, name in (
+        (b"\x1f\x8b", "gzip data"),
+        (b"age-encryption.org", "an age-encrypted file"),
+        (b"-----BEGIN AGE", "an age-encrypted file"),
+        (b"PK\x03\x04", "a zip archive"),
+        (b"\x28\xb5\x2f\xfd", "zstd data"),
+        (b"BZh", "bzip2 data"),
+        (b"\xfd7zXZ", "xz data"),
+    ):
+        if data.startswith(magic):
+            return Bad("the file is {name}, not a database", Detail.FOREIGN, name=name)
+    if data and not data.strip(b"\0"):
+        return Bad("the header is all zeros", Detail.ZEROS)
+    return None
+
+
+def _unlike(data: bytes) -> Bad:
+    """How far the first bytes are from SQLite's.
+
+    Not the bytes: what lies there instead may be a chat, or a key.
+    """
+    wrong = [at for at in range(16) if data[at] != MAGIC[at]]
+    english = "the first 16 bytes are not SQLite's: {count} wrong"
+    if len(wrong) != 1:
+        return Bad(english, Detail.MAGIC, count=len(wrong))
+    byte = {"number": wrong[0] + 1, "value": f"{data[wrong[0]]:02x}"}
+    return Bad(english + " (byte {number} is {value})", Detail.MAGIC_BYTE, count=1, **byte)
+
+
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """The number at this offset and the offset behind it."""
+    byte = data[at]
+    if byte < 128:
+        return byte, at + 1
+    value = byte & 127
+    for step in range(1, 8):
+        byte = data[at + step]
+        value = value << 7 | byte & 127
+        if byte < 128:
+            return value, at + step + 1
+    return value << 8 | data[at + 8], at + 9
+
+
+def signed(value: int) -> int:
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+# --- pages
+
+
+class Image:
+    """A database as its readers see it: each page from the WAL when a commit put it there, else from the
+    file.
+    """
+
+    def __init__(
+        self,
+        fd: int,
+        page_size: int,
+        reserved: int = 0,
+        pages: int = 0,
+        wal_fd: int = -1,
+        frames: Mapping[int, int] | None = None,
+    ):
+        self.fd, self.page_size, self.usable = fd, page_size, page_size - reserved
+        self.wal_fd, self.frames = wal_fd, frames or {}
+        self.stale: frozenset[int] = frozenset()  # pages that are older than the last commit
+        size = os.fstat(fd).st_size
+        self.in_file, self.rest = -(-size // page_size), size % page_size or page_size
+        self.pages = pages or max(self.in_file, max(self.frames, default=0))
+
+    def page(self, number: int) -> bytes:
+        if number in self.frames:
+            data = os.pread(self.wal_fd, self.page_size, self.frames[number])
+        else:
+            data = os.pread(self.fd, self.page_size, (number - 1) * self.page_size)
+        return data if len(data) == self.page_size else data.ljust(self.page_size, b"\0")
+
+    def there(self, number: int) -> int:
+        """How many bytes of a page are in the file; the zeros that stand for the rest were never written."""
+        if number < self.in_file or number in self.frames:
+            return self.page_size
+        return self.rest if number == self.in_file else 0
+
+    @property
+    def torn(self) -> bool:
+        """Whether the last page ends early."""
+        return self.there(min(self.pages, self.in_file)) < self.page_size
+
+
+class Page:
+    """One b-tree page whose header and cell pointers are as SQLite writes them. Made by the million: slots."""
+
+    __slots__ = ("data", "kind", "pointers", "right")
+
+    def __init__(self, kind: int, data: bytes, pointers: tuple[int, ...], right: int = 0) -> None:
+        self.kind, self.data, self.pointers, self.right = kind, data, pointers, right
+
+    @property
+    def leaf(self) -> bool:
+        return self.kind in (TABLE_LEAF, INDEX_LEAF)
+
+
+def read_page(data: bytes, number: int, usable: int) -> Page:
+    """The b-tree page in these bytes, or Bad."""
+    base = 100 if number == 1 else 0
+    kind = data[base]
+    if kind not in (INDEX_INTERIOR, TABLE_INTERIOR, INDEX_LEAF, TABLE_LEAF):
+        raise Bad("page {number} is not a b-tree page", Detail.NO_BTREE_PAGE, number=number)
+    freeblock, count, start = struct.unpack_from(">3H", data, base + 1)
+    begin = base + (8 if kind in (TABLE_LEAF, INDEX_LEAF) else 12)
+    low = begin + 2 * count
+    start = start or 65536
+    if low > usable or not low <= start <= usable or freeblock >= usable:
+        raise Bad("the header of page {number} is wrong", Detail.PAGE_HEADER, number=number)
+    pointers = struct.unpack_from(f">{count}H", data, begin)
+    if count and (min(pointers) < start or max(pointers) > usable - 4 or len(set(pointers)) != count):
+        raise Bad("the cell pointers of page {number} are wrong", Detail.CELL_POINTERS, number=number)
+    right = struct.unpack_from(">I", data, base + 8)[0] if begin - base == 12 else 0
+    return Page(kind, data, pointers, right)
+
+
+def local_size(size: int, usable: int, table: bool) -> int:
+    """How much of a payload is kept on the page itself."""
+    most = usable - 35 if table else (usable - 12) * 64 // 255 - 23
+    if size <= most:
+        return size
+    least = (usable - 12) * 32 // 255 - 23
+    part = least + (size - least) % (usable - 4)
+    return part if part <= most else least
+
+
+def children(page: Page) -> Iterator[tuple[int, int | None]]:
+    """(child page, greatest key below it) of an interior page; keys only in table trees."""
+    for at in page.pointers:
+        child = struct.unpack_from(">I", page.data, at)[0]
+        try:
+            key = signed(varint(page.data, at + 4)[0]) if page.kind == TABLE_INTERIOR else None
+        except IndexError:
+            raise Bad("a cell runs over the end of its page", Detail.CELL) from None
+        yield child, key
+    yield page.right, None
+
+
+class Cell:
+    """A cell with a payload. Made by the million: slots."""
+
+    __slots__ = (
+        "begin",  # where it lies on its page
+        "end",
+        "local",  # the part of the payload that is on the page
+        "overflow",  # first page of the chain, 0 when the payload is all here
+        "rowid",
+        "size",  # of the whole payload
+    )
+
+    def __init__(self, rowid: int, size: int, local: bytes, overflow: int, begin: int, end: int) -> None:
+        self.rowid, self.size, self.local, self.overflow = rowid, size, local, overflow
+        self.begin, self.end = begin, end
+
+
+def read_cell(page: Page, at: int, usable: int) -> Cell:
+    """A cell with a payload: of a table leaf or of either kind of index page."""
+    data, begin = page.data, at
+    try:
+        if page.kind == INDEX_INTERIOR:
+            at += 4
+        size, at = varint(data, at)
+        rowid = 0
+        if page.kind == TABLE_LEAF:
+            rowid, at = varint(data, at)
+    except IndexError:
+        raise Bad("a cell runs over the end of its page", Detail.CELL) from None
+    kept = local_size(size, usable, page.kind == TABLE_LEAF)
+    end = at + kept + (4 if kept < size else 0)
+    if end > usable or size > 1 << 31:
+        raise Bad("a cell runs over the end of its page", Detail.CELL)
+    overflow = struct.unpack_from(">I", data, at + kept)[0] if kept < size else 0
+    return Cell(signed(rowid), size, data[at : at + kept], overflow, begin, end)
+
+
+def chain(image: Image, cell: Cell, endless: bool = False) -> list[int]:
+    """The overflow pages of a cell, or Bad when the chain is too short, leaves the file or, unless endless,
+    goes on.
+    """
+    pages: list[int] = []
+    number = cell.overflow
+    for _ in range(-(-(cell.size - len(cell.local)) // (image.usable - 4))):
+        if not 1 < number <= image.pages or number in pages[-1:]:
+            raise Bad("an overflow chain is broken", Detail.CHAIN_BROKEN)
+        pages.append(number)
+        number = struct.unpack_from(">I", image.page(number))[0]
+    if number and not endless:
+        raise Bad("an overflow chain does not end where the row does", Detail.CHAIN_LENGTH)
+    if len(set(pages)) != len(pages):
+        raise Bad("an overflow chain runs in a circle", Detail.CHAIN_CIRCLE)
+    return pages
+
+
+def payload(image: Image, cell: Cell, endless: bool = False) -> bytes:
+    """The whole payload of a cell."""
+    if not cell.overflow:
+        return cell.local
+    numbers = chain(image, cell, endless)
+    missing = cell.size - len(cell.local) - (image.usable - 4) * (len(numbers) - 1)  # of the last page
+    if any(
+        image.there(number) < (image.usable if number != numbers[-1] else 4 + missing) for number in numbers
+    ):
+        raise Bad("an overflow page is cut off", Detail.OVERFLOW_CUT)
+    return (cell.local + b"".join(image.page(number)[4 : image.usable] for number in numbers))[: cell.size]
+
+
+@dataclass(frozen=True)
+class Text:
+    """Text that is not valid in the encoding of the database: kept as its bytes."""
+
+    raw: bytes
+
+
+Value = None | int | float | str | bytes | Text
+ENCODINGS = {0: "utf-8", 1: "utf-8", 2: "utf-16-le", 3: "utf-16-be"}
+
+
+def read_record(data: bytes, encoding: str = "utf-8") -> list[Value]:
+    """The values of a record; Bad unless header and body fit the payload to the byte."""
+    try:
+        end, at = varint(data, 0)
+        types = []
+        while at < end <= len(data):
+            kind, at = varint(data, at)
+            types.append(kind)
+    except IndexError:
+        raise Bad("the header of a record is wrong", Detail.RECORD_HEADER) from None
+    if at != end:
+        raise Bad("the header of a record is wrong", Detail.RECORD_HEADER)
+    values: list[Value] = []
+    for kind in types:
+        if kind >= 12:
+            body = data[at : at + (kind - 12) // 2]
+            if len(body) != (kind - 12) // 2:
+                raise Bad("a record is longer than its payload", Detail.RECORD_LONGER)
+            at += len(body)
+            if kind & 1:
+                try:
+                    values.append(body.decode(encoding))
+                except UnicodeDecodeError:
+                    values.append(Text(body))
+            else:
+                values.append(body)
+        elif kind == 0:
+            values.append(None)
+        elif kind == 7:
+            if at + 8 > len(data):
+                raise Bad("a record is longer than its payload", Detail.RECORD_LONGER)
+            values.append(struct.unpack_from(">d", data, at)[0])
+            at += 8
+        elif kind < 10:
+            begin, at = at, at + _INT_SIZES[kind]
+            values.append(kind - 8 if kind > 7 else int.from_bytes(data[begin:at], "big", signed=True))
+        else:
+            raise Bad("a record has a type that does not exist", Detail.RECORD_TYPE)
+    if at != len(data):
+        raise Bad("a record is shorter or longer than its payload", Detail.RECORD_LENGTH)
+    return values
+
+
+# --- the schema
+
+
+@dataclass(frozen=True)
+class SchemaObject:
+    """A table, index, trigger or view with the SQL that makes it: a row of sqlite_schema."""
+
+    type: str
+    name: str
+    table: str
+    sql: str
+    root: int = 0  # its first page; 0 when it has none, or when it is not known
+
+
+def schema_row(values: list[Value]) -> SchemaObject | None:
+    """A schema row, if these values can be one."""
+    if len(values) != 5 or values[0] not in ("table", "index", "view", "trigger"):
+        return None
+    kind, name, table, root, sql = values
+    if not (
+        isinstance(name, str)
+        and isinstance(table, str)
+        and isinstance(root, int | None)
+        and isinstance(sql, str | None)
+    ):
+        return None
+    return SchemaObject(str(kind), name, table, sql or "", root or 0)
+
+
+def read_schema(image: Image, encoding: str = "utf-8", most: int = 2000) -> list[SchemaObject]:
+    """sqlite_schema by walking its tree from page 1; Bad when any of it cannot be read."""
+    entries: list[SchemaObject] = []
+    stack = [1]
+    seen: set[int] = set()
+    while stack:
+        number = stack.pop()
+        if number in seen or len(seen) > most or not 0 < number <= image.pages:
+            raise Bad("the tree of the schema table is damaged", Detail.SCHEMA_TREE)
+        seen.add(number)
+        page = read_page(image.page(number), number, image.usable)
+        if page.kind == TABLE_INTERIOR:
+            stack.extend(child for child, _ in reversed(list(children(page))))
+            continue
+        if page.kind != TABLE_LEAF:
+            raise Bad("the tree of the schema table is damaged", Detail.SCHEMA_TREE)
+        for at in page.pointers:
+            entry = schema_row(read_record(payload(image, read_cell(page, at, image.usable)), encoding))
+            if entry is None:
+                raise Bad("a row of the schema table is damaged", Detail.SCHEMA_ROW)
+            entries.append(entry)
+    return entries

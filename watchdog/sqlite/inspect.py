@@ -1,0 +1,437 @@
+"""A look at a database that touches nothing: stat, raw bytes, /proc;
+
+SQLite itself only when asked to look deep.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from enum import StrEnum
+from pathlib import Path
+
+from watchdog.model import phrase
+from watchdog.sqlite import openers as holders
+from watchdog.sqlite.faults import Detail, Fault, fault
+from watchdog.sqlite.format import (
+    ENCODINGS,
+    TABLE_LEAF,
+    Bad,
+    Header,
+    Image,
+    Page,
+    SchemaObject,
+    read_cell,
+    read_header,
+    read_page,
+    read_record,
+    read_schema,
+)
+from watchdog.sqlite.grade import Deep, Drift, Observation, Verdict, grade
+from watchdog.sqlite.journal import Journal, read_journal
+from watchdog.sqlite.schema import CORE, NAMES, NEWEST_STATE_VERSION, is_making, is_virtual, kind_of
+from watchdog.sqlite.schema_cache import lack
+from watchdog.sqlite.wal import Wal, read_shm, read_wal
+from watchdog.values import TYPE_CHECKING, Any, replace
+
+if TYPE_CHECKING:
+    from watchdog.sqlite.schema import Reference
+
+__all__ = ["Verdict", "databases", "look", "observe", "passed_over"]
+
+TRIES = 10  # looks at a fault while somebody writes
+MOST_BOARDS = 200  # a check looks at each of them every time
+MOST_FRAMES = 2000  # of a WAL without a live index: what a quick look walks through
+
+
+class RepairState(StrEnum):
+    NONE, UNFINISHED, RUNNING = "none", "unfinished", "running"
+
+
+def databases(home: Path) -> list[Path]:
+    """The databases of a Hermes home that exist: the three, and one per board."""
+    named = [home / name for name in NAMES.values()]
+    if os.environ.get("HERMES_KANBAN_DB"):
+        named[1] = Path(os.environ["HERMES_KANBAN_DB"])
+    return [path for path in dict.fromkeys([*named, *_boards(home)[0]]) if os.path.lexists(path)]
+
+
+def _boards(home: Path) -> tuple[list[Path], int]:
+    """The databases of the boards that we look at, and how many we do not."""
+    boards = home / "kanban" / "boards"
+    if not boards.is_dir():
+        return [], 0
+    databases = (boards / entry.name / "kanban.db" for entry in os.scandir(boards))
+    found = sorted(path for path in databases if os.path.lexists(path))
+    # Hermes calls its boards by plain words. Other names are somebody's trick on whoever reads or types them.
+    plain = [path for path in found if path.parent.name.isprintable()]
+    return plain[:MOST_BOARDS], len(found) - len(plain[:MOST_BOARDS])
+
+
+def passed_over(home: Path) -> str:
+    """A line about boards that nobody looks at; '' when there are none."""
+    left = _boards(home)[1]
+    return (
+        (
+            f"{left} databases in kanban/boards were not looked at: {MOST_BOARDS} at most, and none in a folder whose name has "
+            "unprintable signs"
+        )
+        if left
+        else ""
+    )
+
+
+def look(
+    path: str | os.PathLike,
+    *,
+    deep: bool | Callable[[str], Deep] = False,
+    known: Mapping[str, Any] | None = None,
+    reference: Reference | None = None,
+    taken: holders.Scan | None = None,
+    pause: float = 0.03,
+) -> Verdict:
+    """The verdict on one database.
+
+    `deep`: with SQLite's own checks, or with what this function finds. `known` is the last good state:
+    {'rows': {table: count}, 'at': when}.
+    """
+    import sqlite3
+
+    path = os.fspath(path)
+    if os.environ.get("_HERMES_GATEWAY") == "1":
+        return Verdict(
+            path,
+            "unknown",
+            "started from inside the gateway: closing a file there drops the gateway's own "
+            "locks on it; run the watchdog from system cron",
+            sqlite=sqlite3.sqlite_version,
+        )
+    if taken is None:
+        taken = holders.scan(frozenset([os.path.basename(os.path.realpath(path))]))
+    seen = observe(path, taken)
+    tries, before, now = 0, None, _stamps(path)
+    while _bad(seen) and before != now and tries < TRIES:
+        # A writer may have been half way through; a fault is one that is still there while nobody writes, or
+        # that stays.
+        time.sleep(pause)
+        seen = observe(path, taken)
+        tries, before, now = tries + 1, now, _stamps(path)
+    found = None
+    if deep and seen.size and not seen.unknown and (seen.wal_saves or not seen.header_fault):
+        if deep is True:
+            from watchdog.sqlite.deep_check import (
+                examine,  # loads SQLite's own checks, which a quick look skips
+            )
+
+            deep = examine
+        found = deep(path)
+    lacking, name = lack(seen.kind, seen.schema, reference)
+    if reference is None and seen.version > NEWEST_STATE_VERSION:
+        lacking = Drift(newer=(str(seen.version), str(NEWEST_STATE_VERSION)))
+    return grade(seen, lacking, known, found, name, sqlite3.sqlite_version)
+
+
+def _stamps(path: str) -> tuple[tuple[int, int] | None, ...]:
+    """What changes when somebody writes."""
+    found: list[tuple[int, int] | None] = []
+    real = os.path.realpath(path)  # the sidecars lie beside the file itself, not beside a link to it
+    for name in (real, real + "-wal", real + "-shm"):
+        try:
+            status = os.stat(name)
+            found.append((status.st_mtime_ns, status.st_size))
+        except OSError:
+            found.append(None)
+    return tuple(found)
+
+
+def _bad(seen: Observation) -> bool:
+    header = seen.header
+    short = (
+        header
+        and header.counts_itself
+        and not seen.wal_size
+        and not seen.journal
+        and seen.size // header.page_size != header.pages
+    )
+    return bool(seen.header_fault or seen.schema_fault or seen.bad_roots or seen.stale_wal or short)
+
+
+def observe(path: str, taken: holders.Scan | None = None, tries: int = TRIES) -> Observation:
+    """Everything a look can tell without SQLite."""
+    seen = Observation(path, kind_of((), path))
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        if os.path.islink(path):
+            return replace(
+                seen,
+                unknown=phrase(
+                    Detail.DANGLING_LINK,
+                    "a link to {path}, which does not exist",
+                    path=repr(os.readlink(path)),
+                ),
+            )
+        return replace(seen, absent=True, wal_size=_size(path + "-wal"), deleted=_deleted(path, taken))
+    except OSError as error:
+        return replace(seen, unknown=f"cannot look: {error.strerror}")
+    if not stat.S_ISREG(status.st_mode):
+        what = {
+            stat.S_IFDIR: "a directory",
+            stat.S_IFIFO: "a FIFO",
+            stat.S_IFSOCK: "a socket",
+            stat.S_IFCHR: "a device",
+            stat.S_IFBLK: "a device",
+        }.get(stat.S_IFMT(status.st_mode), "no file")
+        return replace(
+            seen,
+            unknown=phrase(
+                Detail.NO_FILE, "{what} where a database should be; move it away by hand", what=what
+            ),
+        )
+    real = os.path.realpath(path)
+    seen = replace(
+        seen,
+        size=status.st_size,
+        wal_size=_size(real + "-wal"),
+        deleted=_deleted(real, taken),
+        unfinished=(repair := _repair(real)) is RepairState.UNFINISHED,
+        repairing=repair is RepairState.RUNNING,
+    )
+    try:
+        with ExitStack() as files:
+            fd = _open(real, files)
+            if why := _astray(path, real, fd):
+                return replace(seen, size=0, unknown=why)
+            return _read(seen, fd, real, files)
+    except PermissionError:
+        return replace(
+            seen, unknown=phrase(Detail.NO_PERMISSION, "no permission to read it; run as its owner")
+        )
+    except OSError as error:
+        if isinstance(error, FileNotFoundError) and tries:
+            return observe(path, taken, tries - 1)  # whoever left last took the -wal away under our eyes
+        return replace(seen, unknown=f"cannot read it: {error.strerror}")
+
+
+def _read(seen: Observation, fd: int, path: str, files: ExitStack) -> Observation:
+    if seen.size == 0:
+        return seen
+    data = os.pread(fd, 100, 0)
+    header, header_fault = None, ""
+    try:
+        header = read_header(data)
+    except Bad as error:
+        header_fault = str(error)
+    wal, wal_fd = Wal(), -1
+    journal = _hot_journal(path, files)
+    if journal is not None:
+        return _read_rolled_back(seen, fd, *journal)
+    if seen.wal_size and (header is None or header.wal_mode):
+        wal_fd = _open(path + "-wal", files)
+        wal = _committed(wal_fd, path, files)
+        seen = replace(seen, wal_fault=wal.fault)
+    page_one = os.pread(wal_fd, 100, wal.frames[1]) if 1 in wal.frames else b""
+    try:
+        fresh = read_header(page_one) if page_one else None
+    except Bad:
+        fresh = None
+    if header and fresh and wal.complete and header.counts_itself and _older(fresh, header):
+        older = fault(
+            Fault.STALE_WAL,
+            change=fresh.change,
+            pages=fresh.pages,
+            file_change=header.change,
+            file_pages=header.pages,
+        )
+        seen = replace(seen, stale_wal=older)
+    seen = replace(
+        seen, header=header, header_fault=header_fault, wal_saves=header is None and fresh is not None
+    )
+    trusted = fresh or header
+    if trusted is None:
+        return seen
+    image = Image(fd, trusted.page_size, trusted.reserved, 0, wal_fd, wal.frames)
+    return _schema(seen, image, trusted, wal)
+
+
+def _hot_journal(path: str, files: ExitStack) -> tuple[int, Journal] | None:
+    """A transaction that was cut short: the next opener takes it back, and so does this look."""
+    try:
+        journal_fd = _open(path + "-journal", files)
+    except OSError:
+        return None
+    journal = read_journal(journal_fd)
+    return (journal_fd, journal) if journal.hot else None
+
+
+def _read_rolled_back(seen: Observation, fd: int, journal_fd: int, journal: Journal) -> Observation:
+    """The database as it was before the transaction that did not end."""
+    says = "a crash left a -journal: the next opener takes the unfinished transaction back; never remove it"
+    seen = replace(seen, journal=os.fstat(journal_fd).st_size, says=(*seen.says, says))
+    image = Image(fd, journal.page_size, 0, journal.pages, journal_fd, journal.frames)
+    try:
+        header = read_header(image.page(1)[:100])
+    except Bad as error:
+        return replace(seen, header_fault=str(error))
+    image.usable = journal.page_size - header.reserved
+    return _schema(replace(seen, header=header), image, header, Wal())
+
+
+def _older(fresh: Header, header: Header) -> bool:
+    """Whether page 1 in the WAL is from before the one in the file; a file gets its page 1 from no other
+    place.
+    """
+    mine, theirs = (fresh.change, fresh.cookie, fresh.pages), (header.change, header.cookie, header.pages)
+    return mine < theirs and not header.largest_root  # with auto-vacuum a database may shrink
+
+
+def _schema(seen: Observation, image: Image, header: Header, wal: Wal) -> Observation:
+    try:
+        entries = read_schema(image, ENCODINGS[header.encoding])
+    except (Bad, ValueError) as error:
+        if not wal.complete:
+            return replace(seen, says=("the -wal is long and nobody indexes it; the schema was not read",))
+        return replace(
+            seen,
+            schema_fault=phrase(Detail.SCHEMA_UNREADABLE, "the schema cannot be read: {why}", why=str(error)),
+        )
+    seen = replace(
+        seen,
+        schema=tuple(entries),
+        kind=kind_of([entry.name for entry in entries if entry.type == "table"], seen.path),
+    )
+    twice = _twice(entries)
+    if twice:
+        return replace(
+            seen,
+            schema_fault=phrase(
+                Detail.SCHEMA_TWICE,
+                "the schema names {name} twice; SQLite refuses to open such a file",
+                name=twice,
+            ),
+        )
+    strange = next((entry.name for entry in entries if entry.sql and not is_making(entry.sql)), "")
+    if strange:
+        return replace(
+            seen,
+            schema_fault=phrase(
+                Detail.SCHEMA_STRANGE,
+                "what the schema says of {name} makes nothing; SQLite refuses to open such a file",
+                name=strange,
+            ),
+        )
+    bad, empty, version = [], [], 0
+    for entry in entries:
+        if not entry.root or is_virtual(entry.sql):
+            continue
+        try:
+            if entry.root > image.pages:
+                raise Bad("outside the file")
+            page = read_page(image.page(entry.root), entry.root, image.usable)
+        except Bad:
+            bad.append(entry.name)
+            continue
+        if page.kind == TABLE_LEAF and not page.pointers and entry.name in CORE.get(seen.kind, ()):
+            empty.append(entry.name)
+        elif entry.name == "schema_version" and page.kind == TABLE_LEAF and page.pointers:
+            version = _version(page, image.usable)
+    return replace(seen, bad_roots=tuple(bad) if wal.complete else (), empty=tuple(empty), version=version)
+
+
+def _version(page: Page, usable: int) -> int:
+    try:
+        values = read_record(read_cell(page, page.pointers[-1], usable).local)
+    except Bad:
+        return 0
+    return values[0] if values and isinstance(values[0], int) else 0
+
+
+def _twice(entries: list[SchemaObject]) -> str:
+    names: set[tuple[bool, str]] = set()
+    for entry in entries:
+        key = (entry.type == "trigger", entry.name.lower())  # a trigger may share its name with a table
+        if key in names:
+            return entry.name
+        names.add(key)
+    return ""
+
+
+def _committed(wal_fd: int, path: str, files: ExitStack) -> Wal:
+    """The committed frames: from the live index when there is one, else by walking a bounded part of the WAL."""
+    head = os.pread(wal_fd, 32, 0)
+    try:
+        shm = _open(path + "-shm", files)
+        frames = read_shm(shm, head)
+    except OSError:
+        frames = None
+    if frames is not None:
+        return Wal(int.from_bytes(head[8:12], "big"), frames, size=os.fstat(wal_fd).st_size)
+    return read_wal(wal_fd, most=MOST_FRAMES, verify=False)
+
+
+def _deleted(path: str, taken: holders.Scan | None) -> tuple[tuple[int, str, str], ...]:
+    if taken is None:
+        taken = holders.scan(frozenset([os.path.basename(path)]))
+    return tuple(
+        (one.pid, one.name, one.file or "database file")
+        for one in holders.of(path, taken)
+        if one.deleted and one.file != "-shm"
+    )
+
+
+def _open(path: str, files: ExitStack) -> int:
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    files.callback(os.close, fd)
+    return fd
+
+
+def _astray(path: str, real: str, fd: int) -> str:
+    """Why root should not read what it has just opened: whoever has a hand in the home can lead it to any
+    file.
+    """
+    if os.geteuid() != 0:
+        return ""
+    from watchdog.system.privileges import astray
+
+    maker = astray(path, os.fstat(fd).st_uid)
+    if not maker and os.path.exists(place := f"/proc/self/fd/{fd}") and os.readlink(place) != real:
+        return phrase(Detail.EXCHANGED, "it was exchanged for another file while it was looked at")
+    if not maker:
+        return ""
+    try:
+        import pwd
+
+        name = pwd.getpwuid(maker).pw_name
+    except KeyError:
+        name = f"user {maker}"
+    english = (
+        "a link of {who}'s leads to somebody else's file; root does not look at it. Put the file itself there"
+    )
+    return phrase(Detail.LED_ASTRAY, english, who=name)
+
+
+def _repair(path: str) -> RepairState:
+    """Whether a repair of this file is running, or was cut short."""
+    folder, name = os.path.split(path)
+    begun = os.path.join(folder, f".{name}.repair")
+    if not (os.path.lexists(begun) or os.path.lexists(begun + ".json")):
+        return RepairState.NONE
+    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return RepairState.UNFINISHED
+    except BlockingIOError:
+        return RepairState.RUNNING
+    finally:
+        os.close(fd)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0

@@ -1,0 +1,518 @@
+"""The page scan: every row that is still whole, found from the trees and from leaves that lost their tree.
+
+Memory is bounded by the number of pages (one byte of claim and four of list each), never by their content.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain as chain_rows
+from unicodedata import category
+
+from watchdog.sqlite.format import (
+    INDEX_INTERIOR,
+    INDEX_LEAF,
+    TABLE_INTERIOR,
+    TABLE_LEAF,
+    Bad,
+    Cell,
+    Image,
+    Page,
+    Text,
+    Value,
+    chain,
+    children,
+    local_size,
+    payload,
+    read_cell,
+    read_page,
+    read_record,
+    varint,
+)
+from watchdog.sqlite.layout import Layout, fit
+
+UNKNOWN, TREE, OVERFLOW, FREE, CONTESTED = range(5)
+DEEPEST = 20
+HIDDEN = "bytes of its page belong to no row and are not free"
+STALE = "its page is older than the last commit in the -wal"
+Range = tuple[int | None, int | None]  # rowids above the first and up to the second
+
+
+@dataclass
+class Tree:
+    """One b-tree: the pages that were reached, and the ranges of rowids that were not."""
+
+    name: str
+    root: int
+    table: bool
+    layout: Layout | None = None
+    leaves: array = field(default_factory=lambda: array("I"))
+    inner: array = field(default_factory=lambda: array("I"))  # interior pages of an index: they hold entries
+    above: array = field(default_factory=lambda: array("I"))  # interior pages of a table
+    missing: list[Range] = field(default_factory=list)
+    lost_pages: array = field(default_factory=lambda: array("I"))  # what should have been there, by number
+
+
+class ScannedRow:
+    """One row; `values` is None when it is not whole, `doubt` says why it may not be what was written."""
+
+    __slots__ = ("doubt", "rowid", "values")
+
+    def __init__(self, rowid: int, values: list[Value] | None, doubt: str = "") -> None:
+        self.rowid, self.values, self.doubt = rowid, values, doubt
+
+
+class Pages:
+    """The claims on the pages of one database image, and the rows read under them."""
+
+    def __init__(
+        self,
+        image: Image,
+        encoding: str = "utf-8",
+        tick: Callable[[int], None] | None = None,
+        auto_vacuum: bool = False,
+    ):
+        self.image, self.encoding, self.auto_vacuum = image, encoding, auto_vacuum
+        self.claims = bytearray(image.pages + 1)
+        self.free_complete = True
+        self.freed: set[int] = set()  # pages of trees that the list of free pages names, too
+        self.tick = tick or (lambda pages: None)
+        lock = (1 << 30) // image.page_size + 1  # SQLite never uses the page with its lock bytes
+        if lock <= image.pages:
+            self.claims[lock] = FREE
+        if auto_vacuum:  # a map after every so many pages tells the parent of each
+            for number in range(2, image.pages + 1, image.usable // 5 + 1):
+                if number + (number == lock) <= image.pages:
+                    self.claims[number + (number == lock)] = FREE
+
+    # --- claims
+
+    def walk(self, tree: Tree) -> None:
+        """Claim the pages of a tree from its root; what does not fit its place is left for others."""
+        stack: list[tuple[int, int | None, int | None, int]] = [(tree.root, None, None, 0)]
+        while stack:
+            number, low, high, depth = stack.pop()
+            page = self._fitting(tree, number, low, high, depth)
+            if page is None:
+                tree.missing.append((low, high))
+                tree.lost_pages.append(number)
+                continue
+            self.claims[number] = TREE
+            self.tick(1)
+            if page.leaf:
+                tree.leaves.append(number)
+                continue
+            (tree.above if tree.table else tree.inner).append(number)
+            below, kids = low, []
+            for child, key in children(page):
+                kids.append((child, below, high if key is None else key, depth + 1))
+                below = key
+            stack.extend(reversed(kids))
+
+    def _fitting(self, tree: Tree, number: int, low: int | None, high: int | None, depth: int) -> Page | None:
+        if not 0 < number <= self.image.pages or self.claims[number] != UNKNOWN or depth > DEEPEST:
+            return None
+        try:
+            page = read_page(self.image.page(number), number, self.image.usable)
+            if page.kind not in (
+                (TABLE_INTERIOR, TABLE_LEAF) if tree.table else (INDEX_INTERIOR, INDEX_LEAF)
+            ):
+                return None
+            if depth and page.leaf and not page.pointers:
+                return None  # SQLite takes an empty leaf out of its tree: this one was written by another
+            if tree.table:
+                keys = list(self._keys(page, tree.layout))
+                if any(not _between(key, low, high) for key in keys) or keys != sorted(set(keys)):
+                    return None
+                below = [] if page.leaf else [child for child, _ in children(page)]
+                if len(set(below)) != len(below) or any(child < 2 for child in below):
+                    return None  # torn in part: its leaves are found without it, and each by what lies on it
+            elif not page.leaf:
+                list(children(page))
+        except (Bad, IndexError, struct.error):
+            return None
+        return page
+
+    def _keys(self, page: Page, layout: Layout | None) -> Iterator[int]:
+        """The keys that prove a page's place: all of an interior page, the ends of a leaf."""
+        if not page.leaf:
+            yield from (key for _, key in children(page) if key is not None)
+            return
+        for at in dict.fromkeys(page.pointers[:1] + page.pointers[-1:]):
+            try:
+                cell = read_cell(page, at, self.image.usable)
+            except Bad:
+                continue  # a damaged row does not make its neighbours homeless
+            if layout and not _shape_fits(cell, layout):
+                raise Bad("rows of another table")
+            yield cell.rowid
+
+    def claim_free(self, head: int, count: int) -> None:
+        """Claim the free pages: what lies on them was deleted."""
+        found, number, seen = 0, head, set()
+        while number:
+            entries = self._trunk(number, strict=False)
+            if entries is None or number in seen:
+                break
+            seen.add(number)
+            found += 1 + len(entries)
+            for page in (number, *entries):
+                self.claims[page] = FREE
+            number = struct.unpack_from(">I", self.image.page(number))[0]
+        self.free_complete = number == 0 and found == count
+
+    def find_free(self) -> None:
+        """When the list of free pages is damaged: recognise its pages by their shape."""
+        if self.free_complete:
+            return
+        for number in range(2, self.image.pages + 1):
+            entries = self._trunk(number) if self.claims[number] == UNKNOWN else None
+            if entries:
+                for page in (number, *entries):
+                    self.claims[page] = FREE
+
+    def _trunk(self, number: int, strict: bool = True) -> tuple[int, ...] | None:
+        if not 1 < number <= self.image.pages or self.claims[number] != UNKNOWN:
+            return None
+        data = self.image.page(number)
+        following, count = struct.unpack_from(">2I", data)
+        if count > self.image.usable // 4 - 2 or following > self.image.pages:
+            return None
+        entries = struct.unpack_from(f">{count}I", data, 8)
+        if len(set(entries)) != count or any(
+            not 1 < page <= self.image.pages or page == number or self.claims[page] == FREE
+            for page in entries
+        ):
+            return None
+        if any(self.claims[page] != UNKNOWN for page in entries):
+            if strict:
+                return None
+            self.freed.update(page for page in entries if self.claims[page] != UNKNOWN)
+        return tuple(page for page in entries if self.claims[page] == UNKNOWN)
+
+    def claim_overflow(self, tree: Tree) -> None:
+        """Claim the overflow pages of a tree's rows; a page that two rows want is nobody's."""
+        for number in (*tree.leaves, *tree.inner):
+            self.tick(1)
+            page = read_page(self.image.page(number), number, self.image.usable)
+            data, skip, most = page.data, *_fits_on_page(page.kind, self.image.usable)
+            for at in page.pointers:
+                size = data[at + skip]
+                if size > 127:
+                    size = size << 7 & 0x3F80 | data[at + skip + 1] & 127 | (data[at + skip + 1] & 128) << 24
+                if size <= most:
+                    continue  # most rows have no overflow: looked at without reading the cell
+                try:
+                    cell = read_cell(page, at, self.image.usable)
+                    pages = chain(self.image, cell) if cell.overflow else []
+                except Bad:
+                    continue
+                if any(self.claims[one] in (TREE, FREE) for one in pages):
+                    continue
+                for one in pages:
+                    self.claims[one] = OVERFLOW if self.claims[one] == UNKNOWN else CONTESTED
+
+    def orphans(self, table: bool = True) -> list[Tree]:
+        """Pages of tables, or of indexes, that no tree reaches: whole subtrees first, then single leaves.
+
+        They belong to no one yet.
+        """
+        kinds = (TABLE_INTERIOR, TABLE_LEAF) if table else (INDEX_INTERIOR, INDEX_LEAF)
+        tops, leaves = [], []
+        below: set[int] = set()
+        for number in range(2, self.image.pages + 1):
+            if self.claims[number] != UNKNOWN:
+                continue
+            self.tick(1)
+            data = self.image.page(number)
+            if data[0] not in kinds:
+                continue
+            try:
+                page = read_page(data, number, self.image.usable)
+                if page.leaf:
+                    leaves.append(number)
+                else:
+                    below.update(child for child, _ in children(page))
+                    tops.append(number)
+            except (Bad, IndexError, struct.error):
+                continue
+        found = []
+        for root in [number for number in tops if number not in below] + leaves:
+            tree = Tree("", root, table)
+            if self.claims[root] == UNKNOWN:
+                self.walk(tree)
+            if tree.leaves:
+                found.append(tree)
+        return found
+
+    def release(self, tree: Tree) -> None:
+        """Give the pages of a tree back: it turned out to be nobody's."""
+        for number in (*tree.leaves, *tree.inner, *tree.above):
+            self.claims[number] = UNKNOWN
+
+    def destroyed(self) -> list[int]:
+        """Pages that belong to nothing and look like nothing: what was on them is unknown."""
+        found = []
+        for number in range(2, self.image.pages + 1):
+            if self.claims[number] == UNKNOWN:
+                try:
+                    read_page(self.image.page(number), number, self.image.usable)
+                except Bad:
+                    found.append(number)
+        return found
+
+    # --- rows
+
+    def rows(self, tree: Tree) -> Iterator[ScannedRow]:
+        """Every row of a tree, whole or not."""
+        for number in (*tree.leaves, *tree.inner):
+            self.tick(1)
+            page = read_page(self.image.page(number), number, self.image.usable)
+            rows: Iterator[ScannedRow] = self._rows_of(page, self.image.there(number))
+            if hidden_bytes(page, number, self.image.usable):
+                rows = chain_rows(rows, (ScannedRow(0, None, HIDDEN),))
+            if number in self.image.stale:
+                rows = (ScannedRow(row.rowid, row.values, row.doubt or STALE) for row in rows)
+            yield from rows
+
+    def _rows_of(self, page: Page, there: int) -> Iterator[ScannedRow]:
+        found: list[tuple[int, int, ScannedRow]] = []  # begin, end, row
+        for at in page.pointers:
+            try:
+                cell = read_cell(page, at, self.image.usable)
+            except Bad:
+                found.append((at, at, ScannedRow(0, None, "unreadable")))
+                continue
+            if cell.end > there:  # its rowid is in its first 18 bytes
+                found.append(
+                    (
+                        cell.begin,
+                        cell.end,
+                        ScannedRow(cell.rowid if cell.begin + 18 <= there else 0, None, "cut off"),
+                    )
+                )
+            else:
+                found.append((cell.begin, cell.end, self._row(cell)))
+        if page.kind == TABLE_LEAF:
+            rows = _in_order([row for _, _, row in found])
+            found = [(begin, end, row) for (begin, end, _), row in zip(found, rows, strict=True)]
+        found.sort(key=lambda one: one[0])
+        for number, (begin, end, row) in enumerate(found):
+            before = found[number - 1] if number else None
+            after = found[number + 1] if number + 1 < len(found) else None
+            if (before and before[1] > begin) or (after and end > after[0]):
+                yield ScannedRow(row.rowid, None, "overlaps another row")
+            elif (
+                row.values is not None
+                and not row.doubt
+                and any(
+                    other is not None
+                    and other[2].values is None
+                    and other[2].doubt in ("unreadable", "out of order")
+                    for other in (before, after)
+                )
+            ):
+                yield ScannedRow(row.rowid, row.values, "it lies beside destroyed bytes")
+            else:
+                yield row
+
+    def _row(self, cell: Cell) -> ScannedRow:
+        try:
+            if cell.overflow and any(self.claims[one] != OVERFLOW for one in chain(self.image, cell)):
+                return ScannedRow(cell.rowid, None, "its overflow pages are claimed by something else")
+            values = read_record(payload(self.image, cell), self.encoding)
+        except Bad as error:
+            return self._endless(cell) or ScannedRow(
+                cell.rowid, None, str(error) if cell.overflow else "unreadable"
+            )
+        return ScannedRow(cell.rowid, values, doubt_about(values) or self._garbled(values))
+
+    def _garbled(self, values: Sequence[Value]) -> str:
+        """Noise is hardly ever valid UTF-8, but often valid UTF-16: there it shows in signs that do not exist."""
+        if self.encoding == "utf-8":
+            return ""
+        texts = (value for value in values if isinstance(value, str))
+        strange = any(category(char) in ("Cn", "Co") for text in texts for char in text if char > "\x7f")
+        return "its text has signs that do not exist" if strange else ""
+
+    def _endless(self, cell: Cell) -> ScannedRow | None:
+        """A row whose pages are all there and nobody else's, though the last one does not say that it is the
+        last.
+        """
+        try:
+            if not cell.overflow or any(
+                self.claims[one] != UNKNOWN for one in chain(self.image, cell, endless=True)
+            ):
+                return None
+            values = read_record(payload(self.image, cell, endless=True), self.encoding)
+        except Bad:
+            return None
+        return ScannedRow(
+            cell.rowid, values, doubt_about(values) or "its overflow chain does not end where the row does"
+        )
+
+
+def _in_order(rows: list[ScannedRow]) -> list[ScannedRow]:
+    """Rowids rise along a leaf: what breaks the longest such rise has a rowid as damaged as the rest of it."""
+    tails: list[int] = []  # the least rowid that ends a rise of each length, and where it is
+    ends: list[int] = []
+    before: dict[int, int] = {}
+    for number, row in enumerate(rows):
+        if row.values is not None:
+            length = bisect_left(tails, row.rowid)
+            tails[length : length + 1] = [row.rowid]
+            ends[length : length + 1] = [number]
+            before[number] = ends[length - 1] if length else -1
+    rise, number = set(), ends[-1] if ends else -1
+    while number >= 0:
+        rise.add(number)
+        number = before[number]
+    ordered, last = [], None
+    later = [rows[number].rowid for number in sorted(rise)]
+    for number, row in enumerate(rows):
+        if number in rise:
+            last = later.pop(0)
+            ordered.append(row)
+        elif row.values is not None:
+            ordered.append(ScannedRow(0, None, "out of order"))
+        else:
+            placed = (last is None or row.rowid > last) and (not later or row.rowid < later[0])
+            ordered.append(row if placed else ScannedRow(0, None, row.doubt))
+    return ordered
+
+
+def doubt_about(values: Sequence[Value]) -> str:
+    """Why values that decode may still not be what was written: Hermes writes valid text."""
+    for value in values:
+        if isinstance(value, Text):
+            return "its text is not valid UTF-8"
+        if isinstance(value, str) and "\0" * 8 in value:
+            return "its text has a hole of zeros"
+    return ""
+
+
+def _between(key: int, low: int | None, high: int | None) -> bool:
+    return (low is None or key > low) and (high is None or key <= high)
+
+
+def _shape_fits(cell: Cell, layout: Layout) -> bool:
+    """Whether the record header can be a row of this table: by the number of columns, and NULL for the rowid."""
+    try:
+        end, at = varint(cell.local, 0)
+        if end > len(cell.local):
+            return True  # the header itself overflows; the row will tell
+        types: list[int] = []
+        while at < end:
+            if len(types) == len(layout.stored):
+                return False
+            kind, at = varint(cell.local, at)
+            types.append(kind)
+    except IndexError:
+        return True
+    if len(types) < layout.least:
+        return False
+    return layout.alias < 0 or layout.alias >= len(types) or types[layout.alias] == 0
+
+
+def _fits_on_page(kind: int, usable: int) -> tuple[int, int]:
+    """Where the payload size stands in a cell, and the greatest payload that needs no overflow page."""
+    table = kind == TABLE_LEAF
+    return 4 if kind == INDEX_INTERIOR else 0, usable - 35 if table else (usable - 12) * 64 // 255 - 23
+
+
+def _cell_size(page: Page, at: int, usable: int) -> int:
+    """How many bytes of its page a cell takes."""
+    data, skip = page.data, 4 if page.kind in (INDEX_INTERIOR, TABLE_INTERIOR) else 0
+    size, end = varint(data, at + skip)
+    if page.kind == TABLE_INTERIOR:
+        return max(4, end - at)
+    if page.kind == TABLE_LEAF:
+        while data[end] > 127 and end < at + 18:
+            end += 1
+        end += 1
+    kept = local_size(size, usable, page.kind == TABLE_LEAF)
+    return max(4, end - at + kept + (4 if kept < size else 0))
+
+
+def hidden_bytes(page: Page, number: int, usable: int) -> int:
+    """Bytes of a page that are neither a cell nor free: a cell that the page no longer counts."""
+    base = 100 if number == 1 else 0
+    used = base + (8 if page.leaf else 12) + 2 * len(page.pointers)
+    freeblock, _, start = struct.unpack_from(">3H", page.data, base + 1)
+    try:
+        for at in page.pointers:
+            used += _cell_size(page, at, usable)
+    except IndexError:
+        return 0  # the row will tell
+    seen = 0
+    while freeblock and freeblock + 4 <= usable and seen < usable:
+        following, size = struct.unpack_from(">2H", page.data, freeblock)
+        if size < 4 or (following and following <= freeblock):
+            return 0
+        used, seen, freeblock = used + size, seen + 1, following
+    gap = (start or 65536) - (base + (8 if page.leaf else 12) + 2 * len(page.pointers))
+    return max(0, usable - used - gap - page.data[base + 7])
+
+
+def carve(data: bytes, image: Image, layout: Layout, encoding: str) -> list[tuple[int, list[Value]]]:
+    """Rows found on a page whose header or cell pointers are gone, by their shape alone.
+
+    Of those that overlap the set is taken that covers the most bytes. What was deleted may be among them.
+    """
+    found: list[tuple[int, int, int, list[Value]]] = []  # end, begin, rowid, values
+    page = Page(TABLE_LEAF, data, ())
+    for at in range(image.usable - 4):
+        if not data[at]:
+            continue
+        try:
+            cell = read_cell(page, at, image.usable)
+            if cell.rowid < 1 or not _adds_up(cell, len(layout.stored)) or not _shape_fits(cell, layout):
+                continue
+            values = read_record(payload(image, cell), encoding)
+        except (Bad, IndexError, struct.error):
+            continue
+        if not doubt_about(values) and len(values) >= layout.least and fit(layout, values) >= 1:
+            found.append((cell.end, cell.begin, cell.rowid, values))
+    found.sort(key=lambda cell: cell[0])
+    best: list[tuple[int, int]] = [(0, -1)]  # covered bytes with the first n cells, and the cell taken last
+    ends = [cell[0] for cell in found]
+    taken: list[int] = []
+    for number, (end, begin, _, _) in enumerate(found):
+        before = bisect_right(ends, begin, 0, number)
+        take = best[before][0] + end - begin
+        best.append((take, number) if take > best[number][0] else (best[number][0], -1))
+        taken.append(before)
+    rows = []
+    number = len(found)
+    while number > 0:
+        if best[number][1] == -1:
+            number -= 1
+        else:
+            rows.append((found[number - 1][2], found[number - 1][3]))
+            number = taken[number - 1]
+    return rows[::-1]
+
+
+_SIZES = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)  # of the numeric types
+
+
+def _adds_up(cell: Cell, most: int) -> bool:
+    """Whether a record has at most so many columns, and its header adds up to its size."""
+    try:
+        end, at = varint(cell.local, 0)
+        if not 1 < end <= 9 * most + 3:
+            return False  # noise, mostly: a table has no header that long
+        total = count = 0
+        while at < end:
+            kind, at = varint(cell.local, at)
+            count += 1
+            if kind in (10, 11) or count > most:
+                return False
+            total += (kind - 12) // 2 if kind >= 12 else _SIZES[kind]
+    except IndexError:
+        return False
+    return at == end and end + total == cell.size

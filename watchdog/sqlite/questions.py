@@ -1,0 +1,166 @@
+"""Small questions that rules ask of a database: answered read-only, within limits, and without a trace."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+
+from watchdog.errors import WatchdogError
+from watchdog.sqlite.daily_backup import folder
+from watchdog.system.files import read_object
+from watchdog.values import TYPE_CHECKING, Any, dataclass
+
+if TYPE_CHECKING:
+    import sqlite3
+
+SECONDS = 2.0  # a question that takes longer stays unanswered
+RECENT = 100  # messages of a session that are looked at: more than one turn calls tools in parallel
+LONGEST = 200_000  # characters of one message's tool calls
+_TOOL = re.compile(r"[\w.:-]{1,80}")
+
+
+@dataclass(frozen=True)
+class LastBackup:
+    """What the newest backup that passed its checks holds."""
+
+    at: datetime
+    rows: Mapping[str, int]  # per table
+    size: int
+    file: str
+
+
+def last_backup(database: str | os.PathLike, state: Path) -> LastBackup | None:
+    """The newest verified backup of a database, whether a check took it or `db backup`; None when there is none."""
+    name = os.path.basename(os.path.realpath(database))
+    beside = Path(os.path.realpath(database) + ".backups")
+    found = [_newest(place, name) for place in (folder(state, database), beside)]
+    return max((backup for backup in found if backup), key=lambda backup: backup.at, default=None)
+
+
+def _newest(place: Path, name: str) -> LastBackup | None:
+    try:
+        notes = sorted(
+            (entry.name for entry in os.scandir(place) if entry.name.endswith(".json")), reverse=True
+        )
+    except OSError:
+        return None
+    for note in notes:
+        try:
+            values = read_object(place / note, follow=False)
+            file = place / (note.removesuffix(".json") + ".db")
+            rows = {str(table): int(count) for table, count in values["rows"].items()}
+            at = datetime.fromisoformat(values["at"])
+            genuine = (
+                values["ok"] is True and os.path.basename(values["path"]) == name and at.tzinfo is not None
+            )
+            if genuine and file.stat().st_size == values["size"]:
+                return LastBackup(at, rows, int(values["size"]), str(file))
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            continue  # not a note of ours
+    return None
+
+
+class CallState(StrEnum):
+    WAITING = "waiting"  # the last assistant message calls a tool that has not answered
+    ANSWERED = "answered"  # no call is open
+    UNKNOWN = "unknown"  # the database or the session cannot be seen: no reason to act
+
+
+@dataclass(frozen=True)
+class ToolCalls:
+    """Whether a session waits for a tool, and for which."""
+
+    state: CallState
+    tools: tuple[str, ...] = ()  # the names of the tools without an answer, such as 'clarify'
+    since: float = 0.0  # when the message was written, in seconds since the epoch
+
+
+UNKNOWN_CALLS = ToolCalls(CallState.UNKNOWN)
+
+
+def unanswered_call(database: str | os.PathLike, session: str, at: datetime | None = None) -> ToolCalls:
+    """Whether the last assistant message of a session calls a tool that has no answer yet, or had none at a moment.
+
+    Read from state.db beside a running gateway: no file is made or removed, no lock is held that a writer feels.
+    """
+    # Needs SQLite and what opens a live file without a trace, which a quiet check never loads.
+    import sqlite3
+
+    from watchdog.sqlite.readonly import Moved, connect, place
+    from watchdog.system.privileges import as_owner
+
+    path = os.path.realpath(database)
+    try:
+        if not os.path.isfile(path) or os.environ.get("_HERMES_GATEWAY") == "1":
+            return UNKNOWN_CALLS
+        with as_owner(path), place(path) as (where, mode):
+            db = connect(where, mode, timeout=SECONDS)
+            try:
+                return _calls(db, session, at.timestamp() if at is not None else float("inf"))
+            finally:
+                db.close()
+    except (
+        sqlite3.Error,
+        OSError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        Moved,
+        WatchdogError,
+    ):
+        return UNKNOWN_CALLS
+
+
+def _calls(db: sqlite3.Connection, session: str, until: float) -> ToolCalls:
+    end = time.monotonic() + SECONDS
+    db.set_progress_handler(lambda: time.monotonic() > end, 10_000)  # the schema is text of somebody else's
+    kind = db.execute("SELECT type FROM sqlite_schema WHERE name = 'messages'").fetchone()
+    if kind != (b"table",):
+        return UNKNOWN_CALLS
+    ids = [
+        number
+        for (number,) in db.execute(
+            "SELECT id FROM messages WHERE session_id = ? AND timestamp <= ? ORDER BY id DESC LIMIT ?",
+            (session, until, RECENT),
+        )
+    ]
+    answered: set[str] = set()
+    for number in ids:
+        role, answers, calls, at = db.execute(
+            f"SELECT role, tool_call_id, substr(tool_calls, 1, {LONGEST}), timestamp FROM messages WHERE id = ?",
+            (number,),
+        ).fetchone()
+        if role == b"tool":
+            answered.add(_text(answers))
+            continue
+        if role != b"assistant" or not calls:
+            return ToolCalls(CallState.ANSWERED)
+        waiting = tuple(name for key, name in _tools(json.loads(calls)) if key not in answered)
+        state = CallState.WAITING if waiting else CallState.ANSWERED
+        return ToolCalls(state, waiting, float(at) if waiting else 0.0)
+    # Releases before 0.18 save a turn when it has ended: the row of a first turn's session is all that is there.
+    kind = db.execute("SELECT type FROM sqlite_schema WHERE name = 'sessions'").fetchone()
+    known = kind == (b"table",) and db.execute("SELECT 1 FROM sessions WHERE id = ?", (session,)).fetchone()
+    return ToolCalls(CallState.ANSWERED) if known else UNKNOWN_CALLS
+
+
+def _tools(calls: Any) -> list[tuple[str, str]]:
+    """(id, name) of each call in a message, as Hermes writes them."""
+    found = []
+    for call in calls if isinstance(calls, list) else ():
+        function = call.get("function") or {}
+        name = str(function.get("name") or call.get("name") or "")
+        key = str(call.get("id") or call.get("call_id") or "")
+        found.append((key, name if _TOOL.fullmatch(name) else "?"))
+    return found
+
+
+def _text(value: object) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

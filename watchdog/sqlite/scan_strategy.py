@@ -1,0 +1,122 @@
+"""The page scan as a repair: every row that is whole into a fresh file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import ExitStack
+
+from watchdog.sqlite import checks, gate
+from watchdog.sqlite.candidate import Candidate, DatabaseRepair, Tick, judged, percent
+from watchdog.sqlite.damaged_file import open_damaged, widths
+from watchdog.sqlite.format import SchemaObject
+from watchdog.sqlite.layout import Layout, layout_of
+from watchdog.sqlite.page_scan import Tree
+from watchdog.sqlite.readonly import connect
+from watchdog.sqlite.rebuilt import Fresh, Tally
+from watchdog.sqlite.salvage import salvage
+from watchdog.sqlite.schema import (
+    columns_of,
+    entries_for,
+    kind_of,
+    nearest,
+    releases,
+    unreadable,
+)
+from watchdog.sqlite.strategies import set_mode
+from watchdog.sqlite.survey import Survey
+
+PAGE_SCAN = "page scan"
+
+
+def scan(job: DatabaseRepair, tick: Tick) -> Candidate:
+    """The page scan, with the rows of the backup for those that are gone."""
+    file, side = os.path.join(job.work, "scan.db"), os.path.join(job.work, "salvaged.db")
+    with ExitStack() as files:
+        opened = open_damaged(job.original, files, not job.stale_wal, tick=percent(tick, PAGE_SCAN))
+        kind = kind_of([entry.name for entry in opened.entries if entry.type == "table"]) or job.kind
+        bad = unreadable(opened.entries)
+        whole = opened.schema_whole and not bad
+        reference = job.reference or nearest(
+            kind,
+            [(entry.type, entry.name, entry.sql) for entry in opened.entries if entry not in bad],
+            whole,
+            frozenset() if whole else widths(opened.pages),
+        )
+        objects = reference.objects.get(kind, ()) if reference else ()
+        theirs = _entries_of(job.known.backup) if job.known.backup else []
+        wanted = entries_for((opened.entries, opened.schema_whole), bad, theirs, objects)
+        entries = wanted.entries
+        entries += [entry for entry in job.extra if entry.name not in {one.name for one in entries}]
+        guesses = _guesses(kind, {entry.name: entry for entry in entries if entry.name in wanted.borrowed})
+        survey = Survey(opened, entries)
+        fresh = Fresh(file, opened, side)
+        try:
+            result = salvage(survey, fresh, guesses, job.known)
+        finally:
+            fresh.close()
+        set_mode(file, opened.header.wal_mode if opened.header else True)
+        least = {table: tally.saved + tally.reconstructed for table, tally in result.tallies.items()}
+        refused = gate.why_not(file, entries, least)
+        if not sum(least.values()):
+            refused.append("not one row was found")
+        gone = {entry.name: _nowhere_to_put(survey, entry) for entry in wanted.gone if entry.type == "table"}
+        says = wanted.says + list(result.says)
+        says += [text for tally in result.tallies.values() for text in tally.says]
+        doubtful = {name: dict(rows) for name, rows in fresh.doubtful.items() if rows}
+        found = Candidate(
+            PAGE_SCAN,
+            file,
+            {**result.tallies, **gone},
+            doubtful,
+            says=tuple(says),
+            salvage=side,
+            refused=tuple(refused),
+            mended=result.mended,
+        )
+        return found if refused else judged(found, job, survey, rebuilt=True)
+
+
+def _nowhere_to_put(survey: Survey, entry: SchemaObject) -> Tally:
+    """The rows of a table that nobody knows how to make again."""
+    tree = Tree(entry.name, entry.root, True)
+    survey.pages.walk(tree)
+    rows = max(1, survey.cells(tree))
+    return Tally(lost=rows, lost_most=rows)
+
+
+def _guesses(kind: str, borrowed: Mapping[str, SchemaObject]) -> dict[str, tuple[Layout, ...]]:
+    """Other orders the columns of a lost table may have:
+
+    Hermes appends new ones when it upgrades an old file.
+    """
+    found: dict[str, list[Layout]] = {}
+    known = [{item.name: item for item in one.objects.get(kind, ())} for one in releases()]
+    for number, old in enumerate(known):
+        for new in known[number:]:
+            for name in borrowed.keys() & old.keys() & new.keys():
+                first, then = columns_of(old[name].sql), columns_of(new[name].sql)
+                have = {column.name for column in first}
+                columns = (*first, *(column for column in then if column.name not in have))
+                layout = layout_of(name, new[name].sql, columns)
+                made = {column.name for column in columns_of(borrowed[name].sql)}
+                if (
+                    layout
+                    and made.issuperset(layout.names)
+                    and layout.names not in {one.names for one in found.get(name, ())}
+                ):
+                    found.setdefault(name, []).append(layout)
+    return {name: tuple(layouts) for name, layouts in found.items()}
+
+
+def _entries_of(file: str) -> list[SchemaObject]:
+    db = connect(file, "mode=ro&immutable=1")
+    try:
+        return [
+            SchemaObject(
+                checks.text(row[0]), checks.text(row[1]), checks.text(row[2]), checks.text(row[3] or b"")
+            )
+            for row in db.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NULL")
+        ]
+    finally:
+        db.close()

@@ -1,0 +1,262 @@
+"""Every page of a damaged image and whose it is: trees, overflow chains, free pages, strays."""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+from watchdog.sqlite.damaged_file import Opened
+from watchdog.sqlite.format import (
+    INDEX_INTERIOR,
+    INDEX_LEAF,
+    TABLE_LEAF,
+    Bad,
+    SchemaObject,
+    Value,
+    payload,
+    read_cell,
+    read_page,
+    varint,
+)
+from watchdog.sqlite.layout import Layout, fit, layout_of
+from watchdog.sqlite.page_scan import TREE, Pages, Tree, hidden_bytes
+from watchdog.sqlite.schema import is_virtual, make, quoted, shadows
+
+
+class Survey:
+    """The trees of a schema walked over an image, each page claimed by one of them."""
+
+    def __init__(self, opened: Opened, entries: Sequence[SchemaObject]):
+        self.opened, self.pages, self.entries = opened, opened.pages, list(entries)
+        tables = [(entry.name, entry.sql) for entry in entries if entry.type == "table"]
+        self.inner = shadows(tables)  # the tables that full-text indexes keep for themselves
+        self.layouts = {
+            name: layout
+            for name, sql in tables
+            if not is_virtual(sql) and (layout := layout_of(name, sql)) is not None
+        }
+        self._expect_full_text()
+        self.trees: dict[str, Tree] = {}
+        self.indexes: dict[str, Tree] = {}
+        self.columns = index_columns(entries)
+        self._whole: dict[str, bool] = {}
+        self._hidden: dict[str, bool] = {}
+        # parts of torn tables, once they were looked for; {} when it is not certain whose they are
+        self.grafts: dict[str, list[Tree]] | None = None
+        self._claim()
+
+    def tables(self) -> list[str]:
+        """The tables that hold the user's rows."""
+        return [name for name in self.layouts if name not in self.inner and not name.startswith("sqlite_")]
+
+    def indexes_of(self, table: str) -> list[SchemaObject]:
+        return [
+            entry
+            for entry in self.entries
+            if entry.type == "index" and entry.table == table and entry.name in self.indexes
+        ]
+
+    def _expect_full_text(self) -> None:
+        """Name the inner tables of a full-text index whose schema rows are lost.
+
+        Their leaves must not pass for another table's.
+        """
+        kept = {"data": "block BLOB NOT NULL", "content": "c0 TEXT", "docsize": "sz BLOB NOT NULL"}
+        for name in sorted(self.inner - self.layouts.keys()):
+            columns = kept.get(name.rsplit("_", 1)[1])
+            sql = f"CREATE TABLE {quoted(name)}(id INTEGER PRIMARY KEY, {columns})"
+            layout = layout_of(name, sql) if columns else None
+            if layout is not None:
+                self.layouts[name] = layout
+                self.entries.append(SchemaObject("table", name, name, sql))
+
+    def _claim(self) -> None:
+        for entry in self.entries:
+            layout = self.layouts.get(entry.name) if entry.type == "table" else None
+            if layout is not None:
+                tree = self.trees[entry.name] = Tree(entry.name, entry.root, layout.rowid, layout)
+                if entry.root:
+                    self.pages.walk(tree)
+                    self._refuse_foreign(tree, layout)
+                else:
+                    tree.missing.append((None, None))
+        for entry in self.entries:
+            if entry.type == "index" and entry.root:
+                tree = self.indexes[entry.name] = Tree(entry.name, entry.root, False)
+                self.pages.walk(tree)
+                width = len(self.columns.get(entry.name, ()))
+                rows = self._some_rows(tree)
+                if width and rows and not any(len(values) == width for values in rows):
+                    self._disown(tree)
+        header = self.opened.header
+        if header:
+            self.pages.claim_free(header.free_head, header.free_count)
+        else:
+            self.pages.free_complete = False
+        for tree in (*self.trees.values(), *self.indexes.values()):
+            self.pages.claim_overflow(tree)
+        self.pages.find_free()
+        if "sqlite_sequence" not in self.trees:
+            self._find_sequence()
+
+    def _some_rows(self, tree: Tree, most: int = 60) -> list[list[Value]]:
+        """Rows from the beginning, the middle and the end of a tree."""
+        leaves = tree.leaves
+        picked = Tree(tree.name, tree.root, tree.table)
+        picked.leaves.extend(
+            dict.fromkeys([leaves[0], leaves[len(leaves) // 2], leaves[-1]]) if leaves else ()
+        )
+        return [row.values for row in islice(self.pages.rows(picked), most) if row.values is not None]
+
+    def _refuse_foreign(self, tree: Tree, layout: Layout) -> None:
+        """Give back a tree whose rows are all another table's: the schema leads to the wrong page."""
+        rows = self._some_rows(tree)
+        if not rows or any(fit(layout, values) >= 0 for values in rows):
+            return
+        others = (
+            other for other in self.layouts.values() if other.rowid is layout.rowid and other is not layout
+        )
+        if any(all(fit(other, values) >= 0 for values in rows) for other in others):
+            self._disown(tree)
+
+    def _disown(self, tree: Tree) -> None:
+        self.pages.release(tree)
+        tree.missing[:] = [(None, None)]
+        for part in (tree.leaves, tree.inner, tree.above):
+            del part[:]
+
+    def _find_sequence(self) -> None:
+        """The counters of AUTOINCREMENT, known by the names in them, when the schema does not tell where."""
+        counted = {name for name, layout in self.layouts.items() if "AUTOINCREMENT" in layout.sql.upper()}
+        for number in stray_leaves(self.pages)[0] if counted else ():
+            tree = Tree("sqlite_sequence", number, True)
+            tree.leaves.append(number)
+            rows = [row.values for row in self.pages.rows(tree)]
+            if rows and all(
+                values and len(values) == 2 and values[0] in counted and isinstance(values[1], int)
+                for values in rows
+            ):
+                self.trees["sqlite_sequence"] = tree
+                self.pages.claims[number] = TREE
+                return
+
+    def whole(self, index: str) -> bool:
+        """Whether an index was read to its last entry."""
+        if index not in self._whole:
+            image, tree = self.pages.image, self.indexes[index]
+            self._whole[index] = not tree.missing and not any(
+                hidden_bytes(read_page(image.page(number), number, image.usable), number, image.usable)
+                for number in (*tree.leaves, *tree.inner)
+            )
+        return self._whole[index]
+
+    def may_miss(self, table: str, rowid: int) -> bool:
+        """Whether a row may have been on a page that is gone, or hidden on one that is there."""
+        gaps = self.trees[table].missing
+        return self._hides(table) or any(
+            (low is None or rowid > low) and (high is None or rowid <= high) for low, high in gaps
+        )
+
+    def _hides(self, table: str) -> bool:
+        image = self.pages.image
+        if table not in self._hidden:
+            self._hidden[table] = any(
+                hidden_bytes(read_page(image.page(number), number, image.usable), number, image.usable)
+                for number in self.trees[table].leaves
+            )
+        return self._hidden[table]
+
+    def cells(self, tree: Tree) -> int:
+        """How many rows or entries lie in a tree, by its page headers."""
+        image = self.pages.image
+        numbers = tree.leaves if tree.table else (*tree.leaves, *tree.inner)
+        return sum(
+            struct.unpack_from(">H", image.page(number), (100 if number == 1 else 0) + 3)[0]
+            for number in numbers
+        )
+
+
+def is_partial(sql: str) -> bool:
+    """Whether an index names only some of the rows."""
+    return " WHERE " in " ".join(sql.upper().split())
+
+
+def index_columns(entries: Sequence[SchemaObject]) -> dict[str, tuple[str, ...]]:
+    """The columns of each index record, the key of the row last; '' for an expression."""
+    found: dict[str, tuple[str, ...]] = {}
+    db = sqlite3.connect(":memory:")
+    try:
+        for kind in ("table", "index"):
+            for entry in entries:
+                if entry.type == kind and entry.sql and not is_virtual(entry.sql):
+                    try:
+                        make(db, entry.sql)
+                    except (sqlite3.Error, ValueError):
+                        continue
+        for entry in entries:
+            if entry.type == "index":
+                rows = db.execute(f"PRAGMA index_xinfo({quoted(entry.name)})").fetchall()
+                if rows:
+                    found[entry.name] = tuple(str(row[2] or "") for row in rows)
+    finally:
+        db.close()
+    return found
+
+
+def payloads(pages: Pages, tree: Tree) -> Iterator[bytes | None]:
+    """The record of each cell of an index tree; None for one that cannot be read."""
+    image, usable = pages.image, pages.image.usable
+    most = (usable - 12) * 64 // 255 - 23
+    for number in (*tree.leaves, *tree.inner):
+        page = read_page(image.page(number), number, usable)
+        data, skip = page.data, 4 if page.kind == INDEX_INTERIOR else 0
+        for at in page.pointers:
+            begin = at + skip
+            size = data[begin]
+            if size < 128 and size <= most and begin + 1 + size <= usable:
+                yield data[begin + 1 : begin + 1 + size]
+                continue
+            try:
+                cell = read_cell(page, at, usable)
+                yield payload(image, cell)
+            except Bad:
+                yield None
+
+
+def last_integer(record: bytes) -> int | None:
+    """The last value of a record when it is an integer: the rowid in an entry of an index."""
+    try:
+        end, at = varint(record, 0)
+        kind = 0
+        while at < end:
+            kind, at = varint(record, at)
+    except IndexError:
+        return None
+    if kind in (8, 9):
+        return kind - 8
+    width = (0, 1, 2, 3, 4, 6, 8)[kind] if kind < 7 else 0
+    return int.from_bytes(record[-width:], "big", signed=True) if width else None
+
+
+def stray_leaves(pages: Pages) -> tuple[array, array]:
+    """Leaves that nothing claims: of tables, and of indexes or tables without rowid."""
+    tables, indexes = array("I"), array("I")
+    for number in range(2, pages.image.pages + 1):
+        if pages.claims[number]:
+            continue
+        data = pages.image.page(number)
+        if data[0] not in (TABLE_LEAF, INDEX_LEAF):
+            continue
+        try:
+            page = read_page(data, number, pages.image.usable)
+        except (Bad, IndexError, struct.error):
+            continue
+        if page.pointers:
+            (tables if page.kind == TABLE_LEAF else indexes).append(number)
+    return tables, indexes
+
+
+Guesses = Mapping[str, tuple[Layout, ...]]

@@ -1,0 +1,344 @@
+"""Everything in a damaged file that can testify about its rows, held against a healed copy."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from watchdog.sqlite import checks
+from watchdog.sqlite.damaged_file import open_damaged
+from watchdog.sqlite.format import Bad, read_page, read_record
+from watchdog.sqlite.layout import best
+from watchdog.sqlite.page_scan import Pages, Tree
+from watchdog.sqlite.readonly import connect
+from watchdog.sqlite.schema import quoted
+from watchdog.sqlite.survey import Survey, is_partial, last_integer, payloads, stray_leaves
+
+MOST = 100_000  # differences of one index that are kept apart; more is an index of something else
+NAMED = 1000  # doubtful rows of one table that are named
+
+
+class WitnessKind(StrEnum):
+    """What disagrees with a healed copy."""
+
+    INDEX = "index"
+    FULL_TEXT = "full-text"
+    SEQUENCE = "sequence"
+    FOREIGN_KEYS = "foreign-keys"
+    STRAY_PAGES = "stray-pages"
+    FREE_PAGES = "free-pages"
+    BACKUP = "backup"
+    BACKUP_ALONE = "backup-alone"
+    WAL = "wal"
+    WAL_END = "wal-end"
+    JOURNAL = "journal"
+    SECTORS = "sectors"
+    SCHEMA = "schema"
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """One witness that tells something else than the healed copy."""
+
+    witness: WitnessKind
+    table: str  # '' when it is not known which
+    rows: int = 0  # at most so many rows are concerned
+    name: str = ""  # of the index, or of what else testifies
+
+
+@dataclass
+class Testimony:
+    """What the witnesses say about a healed copy."""
+
+    # rows that an index or the full text names and that are not there, with how many do
+    lost: dict[str, Counter[int]] = field(default_factory=dict)
+    # of tables without rowid only their number is known: at least and at most
+    lost_more: dict[str, tuple[int, int]] = field(default_factory=dict)
+    doubtful: dict[str, dict[int, str]] = field(default_factory=dict)  # rows that a witness disproves
+    disagreements: list[Disagreement] = field(default_factory=list)
+    proven: set[str] = field(default_factory=set)  # tables whose rows a whole index names one by one
+
+
+def testify(survey: Survey, candidate: str, rebuilt: bool, known: Mapping[str, int]) -> Testimony:
+    """Hold a healed copy against the file it came from.
+
+    `rebuilt`: its indexes were made anew; else SQLite itself has proved that the old ones agree with the rows.
+    `known`: rows per table at the last backup.
+    """
+    found = Testimony()
+    with ExitStack() as files:
+        copy = open_damaged(candidate, files, use_wal=False).pages if rebuilt else None
+        db = connect(candidate, "mode=ro&immutable=1")
+        files.callback(db.close)
+        _hear_indexes(survey, copy, candidate, found)
+        if rebuilt:
+            _hear_full_text(survey, db, found)
+        else:
+            _ask_full_text(db, found)
+        _hear_pages(survey, found)
+        _hear_sequence(survey, db, found)
+        _hear_foreign_keys(db, found)
+        for table, rows in checks.counts(db).items():
+            if rows < known.get(table, 0) and table not in found.proven:
+                found.disagreements.append(Disagreement(WitnessKind.BACKUP, table, known[table] - rows))
+    if survey.opened.schema_gaps and _may_hide_a_table(survey):
+        found.disagreements.append(Disagreement(WitnessKind.SCHEMA, ""))
+    wal = survey.opened.wal
+    if wal.unfinished:
+        found.disagreements.append(Disagreement(WitnessKind.WAL_END, "", 1))
+    if wal.stale:
+        found.disagreements.append(Disagreement(WitnessKind.WAL, "", len(wal.stale)))
+    if survey.opened.journal.torn:
+        found.disagreements.append(Disagreement(WitnessKind.JOURNAL, ""))
+    return found
+
+
+def _may_hide_a_table(survey: Survey) -> bool:
+    """Whether pages are gone, or hold rows of no table: what named them may have been in the schema."""
+    image = survey.pages.image
+    beyond = range(image.in_file + 1, image.pages + 1)
+    cut = image.torn or survey.opened.declared > image.pages or any(not image.there(page) for page in beyond)
+    return cut or bool(stray_leaves(survey.pages)[0])
+
+
+# --- indexes
+
+
+def _hear_indexes(survey: Survey, copy: Pages | None, candidate: str, found: Testimony) -> None:
+    roots = _roots(candidate) if copy else {}
+    for table in survey.tables():
+        for index in survey.indexes_of(table):
+            tree = survey.indexes[index.name]
+            if copy is None:
+                if not tree.missing and not is_partial(index.sql):
+                    found.proven.add(table)
+                continue
+            if index.name not in roots or not survey.columns.get(index.name):
+                continue
+            theirs = Tree(index.name, roots[index.name], False)
+            copy.walk(theirs)
+            _compare(survey, (index.name, table), (copy, theirs), found)
+
+
+def _roots(candidate: str) -> dict[str, int]:
+    db = connect(candidate, "mode=ro&immutable=1")
+    try:
+        rows = db.execute("SELECT name, rootpage FROM sqlite_schema WHERE type = 'index'").fetchall()
+        return {checks.text(name): root for name, root in rows}
+    finally:
+        db.close()
+
+
+def _compare(survey: Survey, of: tuple[str, str], other: tuple[Pages, Tree], found: Testimony) -> None:
+    """Entries that only the old index has, and entries that only the new one has."""
+    index, table = of
+    tree = survey.indexes[index]
+    old, new, unread = _difference(payloads(survey.pages, tree), payloads(*other))
+    layout, width = survey.layouts[table], len(survey.columns[index])
+    if len(old) + len(new) > MOST:
+        found.disagreements.append(Disagreement(WitnessKind.INDEX, table, len(old), index))
+        return
+    whole = survey.whole(index) and not unread
+    sql = next(entry.sql for entry in survey.entries if entry.type == "index" and entry.name == index)
+    if not old and not new:
+        if whole and not is_partial(sql):
+            found.proven.add(table)
+        return
+    fits = [record for record in old if _width(record, survey.pages.encoding) == width]
+    if not layout.rowid:
+        # An entry that only one side has is of a lost row, or of one whose key was altered.
+        least, most = found.lost_more.get(table, (0, 0))
+        found.lost_more[table] = (max(least, len(fits) - len(new)), max(most, len(fits)))
+        if new and whole:
+            found.disagreements.append(Disagreement(WitnessKind.INDEX, table, len(new), index))
+        return
+    named = {number for record in fits if (number := last_integer(record)) is not None}
+    here = {number for record in new if (number := last_integer(record)) is not None}
+    present = _present(other[0], table, named)
+    found.lost.setdefault(table, Counter()).update(named - present)
+    doubtful = found.doubtful.setdefault(table, {})
+    for number in sorted(named & present):
+        doubtful.setdefault(number, f"the index {index} has another key for it")
+    if whole:
+        for number in sorted(here - named):
+            doubtful.setdefault(number, f"the index {index} does not name it")
+
+
+def _width(record: bytes, encoding: str) -> int:
+    try:
+        return len(read_record(record, encoding))
+    except Bad:
+        return -1
+
+
+def _difference(
+    old: Iterable[bytes | None], new: Iterable[bytes | None]
+) -> tuple[list[bytes], list[bytes], int]:
+    """Records that only one of two streams has, and how many of the first could not be read.
+
+    Both come in about the same order, so hardly any wait for their match.
+    """
+    waiting: dict[bytes, int] = {}  # record -> how often more in the old one
+    unread = 0
+    left, right = iter(old), iter(new)
+    ends = [False, False]
+    while not all(ends):
+        for side, stream in enumerate((left, right)):
+            if ends[side]:
+                continue
+            try:
+                record = next(stream)
+            except StopIteration:
+                ends[side] = True
+                continue
+            if record is None:
+                unread += side == 0
+                continue
+            balance = waiting.get(record, 0) + (1 if side == 0 else -1)
+            if balance:
+                waiting[record] = balance
+            else:
+                del waiting[record]
+        if len(waiting) > 4 * MOST:
+            break
+    return (
+        [record for record, balance in waiting.items() if balance > 0],
+        [record for record, balance in waiting.items() if balance < 0],
+        unread,
+    )
+
+
+def _present(copy: Pages, table: str, rowids: set[int]) -> set[int]:
+    """Those of these rows that the healed copy has."""
+    path = f"/proc/self/fd/{copy.image.fd}"
+    db = connect(path, "mode=ro&immutable=1")
+    try:
+        sql = f"SELECT 1 FROM {quoted(table)} WHERE _rowid_ = ?"
+        return {number for number in rowids if db.execute(sql, (number,)).fetchone()}
+    finally:
+        db.close()
+
+
+# --- other witnesses
+
+
+def _hear_full_text(survey: Survey, db: sqlite3.Connection, found: Testimony) -> None:
+    """Rows that the full text names. One that it does not name proves nothing: it may lag behind."""
+    wanted = {(entry.type, entry.name): entry.sql for entry in survey.entries}
+    for fill in checks.fills(wanted):
+        tree = survey.trees.get(fill.fts + "_docsize")
+        if tree is None or fill.table not in survey.layouts:
+            continue
+        sql = f"SELECT 1 FROM {quoted(fill.table)} WHERE _rowid_ = ?"
+        gone = {
+            row.rowid
+            for row in survey.pages.rows(tree)
+            if row.rowid and row.values is not None and not db.execute(sql, (row.rowid,)).fetchone()
+        }
+        if gone and fill.table not in found.proven:
+            found.lost.setdefault(fill.table, Counter()).update(gone)
+
+
+def _ask_full_text(db: sqlite3.Connection, found: Testimony) -> None:
+    """The same where the full text in the healed copy is still the old one."""
+    for fill in checks.fills(checks.schema(db)):
+        gone = db.execute(
+            f"SELECT id FROM {quoted(fill.fts + '_docsize')} EXCEPT SELECT _rowid_ FROM {quoted(fill.table)}"
+        ).fetchall()
+        if gone and fill.table not in found.proven:
+            found.lost.setdefault(fill.table, Counter()).update(rowid for (rowid,) in gone)
+
+
+def _hear_pages(survey: Survey, found: Testimony) -> None:
+    """Leaves with rows that belong to no tree, and pages that are both free and in use."""
+    pages = survey.pages
+    strays: dict[str, int] = {}
+    for kind, numbers in enumerate(stray_leaves(pages)):
+        layouts = [layout for layout in survey.layouts.values() if layout.rowid is (kind == 0)]
+        for number in numbers:
+            tree = Tree("", number, kind == 0)
+            tree.leaves.append(number)
+            rows = [row.values for row in pages.rows(tree) if row.values is not None]
+            fitting = {layout.table for layout in best(layouts, rows)} if rows else set()
+            if not fitting and (kind or not pages.free_complete):
+                continue  # of an index; or deleted, and the list of free pages that named it is damaged
+            if fitting & (found.proven | survey.inner):
+                continue
+            table = min(fitting) if len(fitting) == 1 else ""
+            strays[table] = strays.get(table, 0) + len(rows)
+    for table, count in strays.items():
+        found.disagreements.append(Disagreement(WitnessKind.STRAY_PAGES, table, count))
+    if pages.freed:
+        for name in survey.tables():
+            tree = survey.trees[name]
+            twice = [number for number in tree.leaves if number in pages.freed]
+            if twice and name not in found.proven:
+                image = pages.image
+                cells = sum(len(read_page(image.page(n), n, image.usable).pointers) for n in twice)
+                found.disagreements.append(Disagreement(WitnessKind.FREE_PAGES, name, cells))
+
+
+def _hear_sequence(survey: Survey, db: sqlite3.Connection, found: Testimony) -> None:
+    """Numbers that AUTOINCREMENT gave and no row has: deleted, or lost where nothing proves the rest."""
+    tree = survey.trees.get("sqlite_sequence")
+    for row in survey.pages.rows(tree) if tree is not None else ():
+        if not row.values or len(row.values) != 2 or not isinstance(row.values[1], int):
+            continue
+        table, number = str(row.values[0]), row.values[1]
+        if table not in survey.tables() or table in found.proven:
+            continue
+        try:
+            most = db.execute(f"SELECT max(_rowid_) FROM {quoted(table)}").fetchone()[0] or 0
+        except sqlite3.Error:
+            continue
+        if number > most:
+            found.disagreements.append(Disagreement(WitnessKind.SEQUENCE, table, number - most))
+
+
+def _hear_foreign_keys(db: sqlite3.Connection, found: Testimony) -> None:
+    """Parents that rows refer to and that are not there."""
+    gone: dict[str, set] = {}
+    for table in checks.tables(db):
+        keys = {row[0]: row for row in db.execute(f"PRAGMA foreign_key_list({quoted(table)})").fetchall()}
+        if not keys:
+            continue
+        for _, rowid, parent, number in db.execute(f"PRAGMA foreign_key_check({quoted(table)})"):
+            column = checks.text(keys[number][3])
+            key = None
+            if rowid is not None:
+                key = db.execute(
+                    f"SELECT {quoted(column)} FROM {quoted(table)} WHERE _rowid_ = ?", (rowid,)
+                ).fetchone()
+            gone.setdefault(checks.text(parent), set()).add(key or (rowid,))
+    for parent, missing in gone.items():
+        if parent not in found.proven:
+            found.disagreements.append(Disagreement(WitnessKind.FOREIGN_KEYS, parent, len(missing)))
+
+
+def sentences(disagreements: Sequence[Disagreement]) -> list[str]:
+    """Each disagreement for people."""
+    return [
+        _SENTENCES[one.witness].format(table=one.table or "?", rows=one.rows, name=one.name)
+        for one in disagreements
+    ]
+
+
+_SENTENCES = {
+    WitnessKind.INDEX: "{table}: the index {name} of the damaged file names other rows ({rows})",
+    WitnessKind.FULL_TEXT: "{table}: the full text names {rows} rows that are not there",
+    WitnessKind.SEQUENCE: "{table}: {rows} numbers were given at its end that no row has; such rows were deleted or are lost",
+    WitnessKind.FOREIGN_KEYS: "{table}: other rows refer to {rows} of its rows that are not there",
+    WitnessKind.STRAY_PAGES: "{table}: pages that belong to no table hold up to {rows} rows that fit it; they may have been deleted",
+    WitnessKind.FREE_PAGES: "{table}: {rows} rows lie on pages that are listed as free; they may have been deleted",
+    WitnessKind.BACKUP: "{table}: the last backup has {rows} rows more; they were deleted since, or are lost",
+    WitnessKind.BACKUP_ALONE: "all {rows} rows are those of the backup; what came later is lost",
+    WitnessKind.WAL_END: "the last transaction in the -wal is damaged: its rows are lost, if it was finished",
+    WitnessKind.WAL: "a frame of the -wal is damaged: of {rows} pages only an older state is left",
+    WitnessKind.JOURNAL: "a record of the -journal is damaged: the last transaction could not be taken back as a whole",
+    WitnessKind.SCHEMA: "a part of the list of tables is gone: a table that only it named is not in this report",
+    WitnessKind.SECTORS: "{rows} bytes of the file could not be read from the disk",
+}

@@ -1,0 +1,74 @@
+"""Add the columns that this Hermes expects and a database lacks, on a verified backup."""
+
+from __future__ import annotations
+
+from watchdog.config.yaml import Section
+from watchdog.errors import WatchdogError
+from watchdog.gateway.machine import Machine
+from watchdog.model import Outcome, Reason, plain
+from watchdog.sqlite.daily_backup import folder
+from watchdog.steps.common import check_holes, database, failed, ok, written
+from watchdog.steps.reasons import Describe, Done, Failed, What
+from watchdog.text import harmless
+from watchdog.values import dataclass
+
+KIND = "add_column"
+REPEATABLE = True  # a column that is there is not added again
+CHANGES = True
+
+
+@dataclass(frozen=True)
+class Args:
+    database: str
+    missing: str = ""  # "table.column TYPE, …": exactly these are added; empty: all that are lacking
+
+
+def read(section: Section) -> Args:
+    args = Args(section.text("database"), section.text("missing", ""))
+    section.done()
+    check_holes(section, args)
+    return args
+
+
+def describe(args: Args, machine: Machine) -> Reason:
+    told = {
+        "database": args.database,
+        "command": f"hermes-watchdog db migrate {written([args.database])}",
+    }
+    if not args.missing:
+        return Reason(Describe.ADD_COLUMNS_UNMEASURED, told)
+    return Reason(Describe.ADD_COLUMNS, {**told, "missing": args.missing})
+
+
+def run(args: Args, machine: Machine) -> Outcome:
+    what = Reason(What.ADD_COLUMNS, {"database": args.database})
+    try:
+        path = database(args.database, machine.home)
+        from watchdog.sqlite.heal import (
+            migrate,
+        )  # loads the whole doctor, which only an approved repair needs
+        from watchdog.sqlite.installed import installed
+        from watchdog.sqlite.schema import releases
+
+        report = migrate(
+            path,
+            reference=installed(machine.home) or releases()[-1],
+            backups=folder(machine.state, path),
+            only=tuple(filter(None, args.missing.split(", "))),
+        )
+    except WatchdogError as error:
+        return failed(what, plain(str(error)))
+    except OSError as error:
+        return failed(what, Reason(Failed.FILE_UNTOUCHED, {"error": str(error)}))
+    reason = (
+        Reason(Done.COLUMNS_ADDED, {"columns": report.added})
+        if report.added
+        else Reason(Done.NO_COLUMN_MISSING)
+    )
+    if report.cannot:
+        cannot = harmless("; ".join(report.cannot), 300)
+        reason = Reason(Failed.CANNOT_ADD, {"added": reason, "cannot": cannot})
+    if report.backup:
+        reason = Reason(Done.BACKUP, {"result": reason, "path": str(report.backup)})
+    output = "\n".join((*report.says, *report.cannot))[:16_000]
+    return (failed if report.cannot else ok)(what, reason, output)

@@ -1,0 +1,155 @@
+"""What the kinds of steps share: placeholders, storing, databases that are what they seem."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from watchdog.config.recipes import HOLE, NAME, texts_of
+from watchdog.config.yaml import Section
+from watchdog.errors import WatchdogError
+from watchdog.model import Outcome, OutcomeKind, Reason, Step
+from watchdog.steps.reasons import Unfit
+from watchdog.text import harmless
+
+
+class UnfitFact(Exception):
+    """A fact that a step needs was not measured, or is not fit for a command; its only argument says why."""
+
+    @property
+    def reason(self) -> Reason:
+        reason: Reason = self.args[0]
+        return reason
+
+
+def fill(step: Step, facts: Mapping[str, str]) -> Step:
+    """The step with measured facts in its holes; UnfitFact when one is missing or could not have been measured."""
+
+    def fact(match: re.Match[str]) -> str:
+        value = facts.get(match[1], "")
+        told = {"step": step.kind, "fact": match[1]}
+        if not value:
+            raise UnfitFact(Reason(Unfit.NOT_MEASURED, told))
+        # Unprintable: controls, line breaks, marks that turn the direction of text, bytes that are no text.
+        if len(value) > 4000 or not value.isprintable() or value.startswith("-"):
+            raise UnfitFact(Reason(Unfit.BAD_VALUE, {**told, "value": ascii(harmless(value, 60))}))
+        return value
+
+    changed: dict[str, Any] = {}
+    for part in fields(step.args):
+        value = getattr(step.args, part.name)
+        if isinstance(value, str):
+            changed[part.name] = HOLE.sub(fact, value)
+        elif isinstance(value, tuple):
+            changed[part.name] = tuple(HOLE.sub(fact, word) for word in value)
+    return replace(step, args=replace(step.args, **changed))
+
+
+def check_holes(section: Section, args: Any) -> None:
+    """Braces are for facts only."""
+    for text in texts_of(args):
+        for name in HOLE.findall(text):
+            if not NAME.fullmatch(name):
+                section.wrong(
+                    f"'{{{harmless(name, 40)}}}' is not the name of a fact; write {{database}} or the like"
+                )
+        if re.sub(HOLE, "", text).count("{") or re.sub(HOLE, "", text).count("}"):
+            section.wrong(f"a single brace in '{harmless(text, 60)}'; facts are written {{database}}")
+
+
+def pack(step: Step) -> dict[str, Any]:
+    """A step as plain values, for the store and the digest; the line in the recipe file is not part of it."""
+    packed: dict[str, Any] = {"kind": step.kind}
+    for part in fields(step.args):
+        value = getattr(step.args, part.name)
+        packed[part.name] = (
+            value.total_seconds()
+            if isinstance(value, timedelta)
+            else list(value)
+            if isinstance(value, tuple)
+            else value
+        )
+    return packed
+
+
+def unpack(packed: Mapping[str, Any]) -> Step:
+    """The step again; WatchdogError when the store holds something else."""
+    from watchdog.steps import KINDS
+
+    try:
+        module = KINDS[packed["kind"]]
+        given: dict[str, Any] = {}
+        for part in fields(module.Args):
+            value, kind = packed[part.name], str(part.type)
+            types: dict[str, Any] = {
+                "str": str,
+                "bool": bool,
+                "tuple[str, ...]": list,
+                "timedelta": (int, float),
+            }
+            wanted = types[kind]
+            if not isinstance(value, wanted) or (
+                isinstance(value, list) and not all(isinstance(word, str) for word in value)
+            ):
+                raise TypeError(part.name)
+            given[part.name] = (
+                timedelta(seconds=value)
+                if kind == "timedelta"
+                else tuple(value)
+                if kind.startswith("tuple")
+                else value
+            )
+        return Step(packed["kind"], module.Args(**given))
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise WatchdogError(
+            f"a stored step cannot be read ({harmless(repr(error), 60)}); nothing was done"
+        ) from error
+
+
+def written(argv: Iterable[str]) -> str:
+    """An argument list as a person would type it."""
+    return shlex.join(argv)
+
+
+def database(name: str, home: Path, there: bool = True) -> Path:
+    """A database of this home: inside it, a plain file, reached through no symbolic link;
+
+    WatchdogError otherwise.
+    """
+    root = Path(os.path.realpath(home))
+    path = Path(name) if os.path.isabs(name) else root / name
+    try:
+        inside = path.relative_to(home if path.is_relative_to(home) else root)
+    except ValueError:
+        raise WatchdogError(f"{name} is outside {home}; only databases of this home are touched") from None
+    if ".." in inside.parts or not inside.parts or not inside.name.endswith(".db"):
+        raise WatchdogError(f"{name} is not the name of a database in {home}")
+    walked = root
+    for part in inside.parts:
+        walked = walked / part
+        try:
+            mode = os.lstat(walked).st_mode
+        except FileNotFoundError:
+            if there:
+                raise WatchdogError(f"{walked} is not there any more") from None
+            return root / inside
+        if stat.S_ISLNK(mode):
+            raise WatchdogError(f"{walked} is a symbolic link; it could lead anywhere, so it is not touched")
+        if walked == root / inside and not stat.S_ISREG(mode):
+            raise WatchdogError(f"{walked} is not a plain file")
+    return root / inside
+
+
+def ok(what: Reason, reason: Reason, output: str = "") -> Outcome:
+    return Outcome("", OutcomeKind.STEP, what, True, reason, output=output)
+
+
+def failed(what: Reason, reason: Reason, output: str = "") -> Outcome:
+    return Outcome("", OutcomeKind.STEP, what, False, reason, output=output)

@@ -1,0 +1,233 @@
+"""The audit: who did what, when and why. Lines are only ever added, and each carries the hash of the one before.
+
+The chain does not stop somebody who may write the store from rewriting all of it; it makes that visible. A
+message repeats the first characters of the newest hash, so whoever kept a message can ask whether the line it
+speaks of is still there: `audit --verify HEAD`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime
+from enum import StrEnum
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from watchdog.model import Plan, Reason, packed
+from watchdog.store import Store
+from watchdog.store.reasons import pack_reason, reason_of
+from watchdog.store.store import reads_rows
+from watchdog.store.times import stamp, when
+from watchdog.text import redact
+from watchdog.values import dataclass
+
+# What a hash is over, in this order. `says` holds the sentences that versions before 0.2 wrote.
+COLUMNS = ("id", "at", "what", "plan", "by", "via", "digest", "says", "reason", "more")
+SHOWN = 8  # characters of a hash in messages
+FIRST = ""  # the hash before the first line
+
+
+@dataclass(frozen=True)
+class Who:
+    """Who did something, and by which way."""
+
+    name: str = ""
+    via: str = ""
+
+
+WATCHDOG = Who()
+
+
+class Fault(StrEnum):
+    """How a chain is broken at one line."""
+
+    CHANGED = "changed"  # it does not follow from its own words and the line before
+    MISSING = "missing"  # lines before it are gone
+    UNREADABLE = "unreadable"  # of an archive
+
+
+@dataclass(frozen=True)
+class Break:
+    line: int
+    fault: Fault
+    where: str  # the store, or the file of an archive
+
+
+@dataclass(frozen=True)
+class Chain:
+    """What looking at every line of the audit showed."""
+
+    lines: int
+    head: str
+    breaks: tuple[Break, ...] = ()
+    absent: tuple[str, ...] = ()  # archives that are not there: their lines could not be looked at
+    found: bool | None = None  # whether the wanted hash is one of the chain; None when none was asked for
+    unlinked: bool = (
+        False  # written by a version without hashes; the next check links the lines as they stand
+    )
+
+
+def link(before: str, row: Mapping[str, Any]) -> str:
+    """The hash of a line that follows the one with the hash `before`."""
+    words = json.dumps([before, *(row[name] for name in COLUMNS)], ensure_ascii=False, separators=(",", ":"))
+    return sha256(words.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def audit(
+    store: Store, what: str, now: datetime, plan: Plan | None = None, who: Who = WATCHDOG, **more: Any
+) -> None:
+    """Add one line: who, what, when, `reason`, and what else is given. Never a code."""
+    reason: Reason | None = more.pop("reason", None)
+    with store.atomic() as db:
+        last, before = newest(store)
+        row = {
+            "id": last + 1,
+            "at": stamp(now),
+            "what": what,
+            "plan": plan.id if plan else None,
+            "by": who.name,
+            "via": who.via,
+            "digest": plan.digest if plan else "",
+            "says": None,
+            "reason": pack_reason(reason) if reason else "",
+            "more": redact(json.dumps(_packed(more), ensure_ascii=False)) if more else "",
+        }
+        db.execute(
+            f"INSERT INTO audit ({', '.join(COLUMNS)}, chain) VALUES ({','.join('?' * (len(COLUMNS) + 1))})",
+            [*row.values(), link(before, row)],
+        )
+
+
+@reads_rows
+def audit_lines(store: Store, plan_id: int | None = None) -> list[dict[str, Any]]:
+    """The lines in the store, the oldest first, each with its `reason`."""
+    where, values = ("WHERE plan = ?", (plan_id,)) if plan_id is not None else ("", ())
+    lines = []
+    for row in store.db.execute(f"SELECT * FROM audit {where} ORDER BY id", values):
+        line = {**dict(row), "reason": reason_of(row)}
+        when(line["at"])  # a time that is none would fail whoever shows it
+        line.pop("says", None)
+        with suppress(ValueError):
+            line["more"] = json.loads(line["more"]) if line["more"] else None
+        lines.append(line)
+    return lines
+
+
+def head(store: Store) -> str:
+    """The hash of the newest line, as messages show it; '' while there is none."""
+    return newest(store)[1][:SHOWN]
+
+
+def goes_on(store: Store, number: int, chain: str) -> bool:
+    """Whether the line that was once the newest is still there, in the store or in an archive of it."""
+    if number == 0:
+        return True
+    archived = store.db.execute("SELECT coalesce(max(last), 0) FROM audit_archives").fetchone()[0]
+    row = store.db.execute("SELECT chain FROM audit WHERE id = ?", (number,)).fetchone()
+    return bool(row["chain"] == chain) if row else number <= archived
+
+
+def newest(store: Store) -> tuple[int, str]:
+    """(number, hash) of the newest line; (0, '') while there is none."""
+    row = store.db.execute("SELECT id, chain FROM audit ORDER BY id DESC LIMIT 1").fetchone()
+    if row is None:
+        row = store.db.execute(
+            "SELECT last AS id, chain FROM audit_archives ORDER BY last DESC LIMIT 1"
+        ).fetchone()
+    return (row["id"], row["chain"] or "") if row else (0, FIRST)
+
+
+def verify(store: Store, wanted: str = "") -> Chain:
+    """Follow the chain from its beginning, through archives that are there, to the newest line.
+
+    `wanted` are the first characters of a hash, from a message.
+    """
+    if not store.db.execute("SELECT 1 FROM pragma_table_info('audit') WHERE name = 'chain'").fetchone():
+        count = store.db.execute("SELECT count(*) FROM audit").fetchone()[0]
+        return Chain(count, FIRST, found=False if wanted else None, unlinked=True)
+    breaks: list[Break] = []
+    absent: list[str] = []
+    last, before, found, count = 0, FIRST, False, 0
+    for where, row in _all_lines(store, absent):
+        if (
+            row is None
+        ):  # an archive that is gone or cannot be read: go on with what the store says it ends in
+            ended = store.db.execute(
+                "SELECT last, chain FROM audit_archives WHERE file = ?", (where,)
+            ).fetchone()
+            last, before = ended["last"], ended["chain"]
+            continue
+        count += 1
+        try:
+            number, chain = int(row["id"]), str(row["chain"] or "")
+            follows = chain == link(before, row)
+        except (KeyError, TypeError, ValueError):
+            breaks.append(Break(last + 1, Fault.UNREADABLE, where))
+            continue
+        if number != last + 1:
+            breaks.append(Break(number, Fault.MISSING, where))
+        elif not follows:
+            breaks.append(Break(number, Fault.CHANGED, where))
+        found = found or bool(wanted and chain.startswith(wanted))
+        last, before = number, chain
+    return Chain(count, before, tuple(breaks), tuple(absent), found if wanted else None)
+
+
+def _all_lines(store: Store, absent: list[str]) -> Iterator[tuple[str, Mapping[str, Any] | None]]:
+    """(where it stands, line) of every line; None for an archive that cannot be read, which is named in `absent`."""
+    folder = Path(store.path).parent
+    for archive in store.db.execute("SELECT file, last FROM audit_archives ORDER BY last"):
+        try:
+            with open(folder / os.path.basename(archive["file"]), encoding="utf-8") as file:
+                for text in file:
+                    yield archive["file"], _object(text)
+        except (OSError, UnicodeDecodeError):
+            absent.append(archive["file"])
+            yield archive["file"], None
+    for row in store.db.execute("SELECT * FROM audit ORDER BY id"):
+        yield os.path.basename(store.path), row
+
+
+def _object(text: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def archive(store: Store, before: datetime, now: datetime) -> str:
+    """Move the lines from before that moment into a file beside the store; its name, '' when there are none.
+
+    The file is complete on the disk before a line leaves the store, and the chain goes on from it.
+    """
+    old = store.db.execute("SELECT * FROM audit WHERE at < ? ORDER BY id", (stamp(before),)).fetchall()
+    first = store.db.execute("SELECT min(id) FROM audit WHERE at >= ?", (stamp(before),)).fetchone()[0]
+    old = [row for row in old if first is None or row["id"] < first]  # a clock that went back leaves no hole
+    if not old:
+        return ""
+    name = f"audit-{old[0]['id']}-{old[-1]['id']}.jsonl"
+    path = Path(store.path).parent / name
+    with suppress(FileNotFoundError):
+        path.unlink()  # of a try that was cut off: its lines are still in the store
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with open(fd, "w", encoding="utf-8") as file:
+        for row in old:
+            file.write(json.dumps(dict(row), ensure_ascii=False) + "\n")
+        file.flush()
+        os.fsync(fd)
+    with store.atomic() as db:
+        db.execute(
+            "INSERT INTO audit_archives (last, chain, file, at) VALUES (?,?,?,?)",
+            (old[-1]["id"], old[-1]["chain"], name, stamp(now)),
+        )
+        db.execute("DELETE FROM audit WHERE id <= ?", (old[-1]["id"],))
+    return name
+
+
+def _packed(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: packed(value) for name, value in fields.items()}

@@ -1,0 +1,129 @@
+"""Questions that people were asked, where, and how far the answers of each channel were read, as rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from watchdog.model import Plan, packed, plain, unpacked
+from watchdog.store import Store
+from watchdog.store.store import reads_rows
+from watchdog.store.times import stamp, when
+from watchdog.values import dataclass
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a question was asked (`ntfy/anna`, `matrix`), and what the channel needs to find it again."""
+
+    name: str
+    receipt: str = ""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A plan that people were asked about."""
+
+    plan: Plan
+    severity: str
+    places: tuple[Place, ...]
+    asked_at: datetime
+    expires_at: datetime
+    reminded_at: datetime | None = None
+    answer: str = ""
+    closed_at: datetime | None = None
+
+    @property
+    def half_at(self) -> datetime:
+        return self.asked_at + (self.expires_at - self.asked_at) / 2
+
+
+def save_question(store: Store, question: Question) -> None:
+    plan = question.plan
+    store.db.execute(
+        "INSERT OR REPLACE INTO questions VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        (plan.id, plan.digest, plan.title, json.dumps(packed(plan.words)), json.dumps(plan.incidents), json.dumps(plan.recipes),
+         question.severity, json.dumps([[place.name, place.receipt] for place in question.places]),
+         stamp(question.asked_at), stamp(question.expires_at), stamp(question.reminded_at), question.answer,
+         stamp(question.closed_at)),
+    )  # fmt: skip
+
+
+def reopen(store: Store, plan: int) -> None:
+    """Its plan goes on after it was cut off: those who were asked are told the outcome."""
+    store.db.execute("UPDATE questions SET closed_at = NULL WHERE plan = ?", (plan,))
+
+
+@reads_rows
+def open_questions(store: Store) -> tuple[Question, ...]:
+    """Asked, and its end not told yet."""
+    return tuple(
+        _question(row)
+        for row in store.db.execute("SELECT * FROM questions WHERE closed_at IS NULL ORDER BY plan")
+    )
+
+
+def work_left(store: Store | None) -> tuple[bool, tuple[int, ...]]:
+    """(whether any plan may be asked about, done or found cut off now, those that were begun and not finished)."""
+    if store is None:
+        return False, ()
+    found = store.db.execute(
+        "SELECT id, state FROM plans WHERE state IN ('pending', 'approved', 'claimed', 'interrupted') ORDER BY id"
+    ).fetchall()
+    cut_off = tuple(row["id"] for row in found if row["state"] in ("claimed", "interrupted"))
+    return any(row["state"] != "interrupted" for row in found), cut_off
+
+
+def any_asked(store: Store) -> bool:
+    """Whether a question is open in any place."""
+    return any(question.places for question in open_questions(store))
+
+
+def question(store: Store, *, plan: int = 0, digest: str = "") -> Question | None:
+    row = store.db.execute(
+        "SELECT * FROM questions WHERE plan = ? OR digest = ? ORDER BY plan DESC LIMIT 1",
+        (plan, digest or None),
+    ).fetchone()
+    return _question(row) if row else None
+
+
+def questions_about(store: Store, recipes: Sequence[str], since: datetime) -> list[Question]:
+    """Those about the same recipes that are open or were closed since, the newest first."""
+    rows = store.db.execute(
+        "SELECT * FROM questions WHERE closed_at IS NULL OR closed_at > ? ORDER BY plan DESC",
+        (stamp(since),),
+    )
+    return [question for question in map(_question, rows) if set(question.plan.recipes) & set(recipes)]
+
+
+def cursor(store: Store, channel: str) -> str:
+    row = store.db.execute("SELECT cursor FROM cursors WHERE channel = ?", (channel,)).fetchone()
+    return row["cursor"] if row else ""
+
+
+def move_cursor(store: Store, channel: str, cursor: str, now: datetime) -> None:
+    store.db.execute("INSERT OR REPLACE INTO cursors VALUES (?,?,?)", (channel, cursor, stamp(now)))
+
+
+def _question(row: Any) -> Question:
+    plan = Plan(
+        row["title"],
+        _names(row["incidents"]),
+        _names(row["recipes"]),
+        (),
+        tuple(plain(word) if isinstance(word, str) else unpacked(word) for word in json.loads(row["words"])),
+        row["digest"],
+        id=row["plan"],
+    )
+    places = tuple(Place(name, receipt) for name, receipt in json.loads(row["places"]))
+    return Question(
+        plan, row["severity"], places, datetime.fromisoformat(row["asked_at"]), datetime.fromisoformat(row["expires_at"]), when(row["reminded_at"]),
+        row["answer"] or "", when(row["closed_at"]),
+    )  # fmt: skip
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names: Sequence[str] = json.loads(text)
+    return tuple(names)

@@ -1,0 +1,173 @@
+"""Opening a store that may be gone, damaged or older than the one we knew: it is used again only disarmed."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import quote
+
+from watchdog.errors import WatchdogError
+from watchdog.model import Reason
+from watchdog.store import audit
+from watchdog.store.marker import marker_path, note_audit, read_marker
+from watchdog.store.store import Store, StoreError, Trouble
+from watchdog.system.lock import take
+
+
+def open_store(path: Path, now: datetime) -> Store:
+    """The store for writing. A damaged one is set aside and started anew; that one, one that is gone and one that
+    is older than what was known of it are disarmed, which people are told like any other disarming.
+    """
+    known = read_marker(marker_path(path))
+    if known is not None and not _there(path):
+        return _disarmed(path, Reason("store.gone"), now)
+    try:
+        store = _open(path)
+    except StoreError as error:
+        if error.trouble is not Trouble.DAMAGED or not replace_damaged(path, now):
+            raise
+        return _open(path)
+    if known is not None and not audit.goes_on(store, known.lines, known.head):
+        disarm(store, Reason("store.older", {"line": known.lines}), now)
+    _note(store)
+    return store
+
+
+def _open(path: Path) -> Store:
+    store = Store.open(path)
+    store.closing = _note
+    return store
+
+
+def _note(store: Store) -> None:
+    note_audit(marker_path(Path(store.path)), *audit.newest(store))
+
+
+def _there(path: Path) -> bool:
+    try:
+        return os.lstat(path).st_size > 0
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True  # opening it says what is wrong
+
+
+def _disarmed(path: Path, why: Reason, now: datetime) -> Store:
+    store = _open(path)
+    disarm(store, why, now)
+    _note(store)
+    return store
+
+
+def disarm(store: Store, why: Reason, now: datetime) -> None:
+    """Stop acting until a person arms it, with a line in the audit."""
+    from watchdog.store.plans import set_armed  # loads the stages that a quiet check skips
+
+    with store.atomic():
+        if set_armed(store, False, "hermes-watchdog", why, now):
+            audit.audit(store, "disarmed", now, who=audit.Who("hermes-watchdog"), reason=why)
+
+
+def replace_damaged(path: Path, now: datetime) -> Path | None:
+    """Keep a damaged store under another name and start anew, disarmed; where it is kept.
+
+    None for one that is whole after all, or that a newer version wrote.
+    """
+    with _alone(path):
+        found = problems(path)
+        if not found or newer(path):
+            return None
+        aside = path.with_name(f"{path.name}.damaged-{now.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}")
+        try:
+            os.link(path, aside, follow_symlinks=False)  # refuses a name that is taken
+            os.unlink(path)
+            for end in ("-journal", "-wal", "-shm"):
+                if os.path.lexists(f"{path}{end}"):
+                    os.rename(f"{path}{end}", f"{aside}{end}")
+        except OSError as error:
+            raise WatchdogError(
+                f"the store {path} is damaged and cannot be set aside: {error.strerror}"
+            ) from None
+        _disarmed(path, Reason("store.replaced", {"name": aside.name}), now).close()
+        return aside
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """One process at a time replaces a store: the second finds a whole one."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(path.with_name("recovery.lock"), flags, 0o600)
+    try:
+        if not take(fd, tries=100):
+            raise WatchdogError(f"another process is replacing the store {path}")
+        yield
+    finally:
+        os.close(fd)
+
+
+def problems(path: Path) -> list[str]:
+    """What is wrong with a store: SQLite's own checks, and tables or columns that are not there."""
+    try:
+        with Store.in_memory() as fresh, closing(read_only(path)) as db:
+            found = [str(row[0]) for row in db.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
+            if (
+                db.execute("PRAGMA user_version").fetchone()[0]
+                == fresh.db.execute("PRAGMA user_version").fetchone()[0]
+            ):
+                there = _columns(db)
+                found += [f"{name} is not there" for name in sorted(_columns(fresh.db) - there)]
+            return found or _unreadable(path)
+    except sqlite3.Error as error:
+        return [str(error)]
+
+
+def _unreadable(path: Path) -> list[str]:
+    """Rows that a check needs and that cannot be read."""
+    from watchdog.store import incidents, messages, plans, questions  # loads what a quiet check skips
+
+    long_ago = datetime(2000, 1, 1, tzinfo=UTC)
+    readers: tuple[Callable[[Store], object], ...] = (
+        incidents.all_incidents, incidents.last_check, incidents.last_blind, incidents.waiting_since,
+        incidents.last_runs, lambda store: messages.memory(store, long_ago), messages.targets, messages.disarmed,
+        lambda store: messages.owed(store, long_ago), lambda store: plans.history(store, long_ago),
+        questions.open_questions, audit.audit_lines,
+    )  # fmt: skip
+    found = []
+    store = Store.look(path)
+    if store is None:
+        return []
+    with store:
+        for reader in readers:
+            try:
+                reader(store)
+            except StoreError as error:
+                found.append(str(error))
+    return found
+
+
+def newer(path: Path) -> bool:
+    """Whether a newer version wrote it."""
+    try:
+        store = Store.look(path)
+        if store is not None:
+            store.close()
+    except StoreError as error:
+        return error.trouble is Trouble.NEWER
+    return False
+
+
+def read_only(path: Path) -> sqlite3.Connection:
+    db = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=10)
+    db.row_factory = sqlite3.Row
+    return db
+
+
+def _columns(db: sqlite3.Connection) -> set[str]:
+    rows = db.execute(
+        "SELECT m.name || '.' || c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table'"
+    )
+    return {str(row[0]) for row in rows}

@@ -1,0 +1,64 @@
+"""Reading files that somebody else may have put there: regular files only, and never more than a limit."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+from pathlib import Path
+from typing import IO
+
+from watchdog.values import Any
+
+SMALL = 200_000  # bytes; no state or unit file of Hermes comes near
+
+
+def open_regular(path: str | Path, buffering: int = 0, follow: bool = True) -> IO[bytes]:
+    """Open a file for reading; a pipe or a device of that name would block for ever.
+
+    `follow=False` refuses a symbolic link in the last part of the path.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    fd = os.open(path, flags)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise IsADirectoryError(errno.EISDIR, "is not a regular file", str(path))
+    return open(fd, "rb", buffering=buffering)
+
+
+def read_small(path: str | Path, limit: int = SMALL, follow: bool = True) -> bytes:
+    """The beginning of a regular file, at most `limit` bytes; OSError when there is none or it may not be read."""
+    with open_regular(path, follow=follow) as file:
+        return file.read(limit)
+
+
+def read_text(path: str | Path, limit: int = SMALL) -> str:
+    """The beginning of a file as text; '' when it cannot be read."""
+    try:
+        return read_small(path, limit).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def read_object(path: str | Path, limit: int = SMALL, follow: bool = True) -> dict[str, Any]:
+    """The JSON object in a small file; {} when there is none, or the file is a link, a folder or something else.
+
+    PermissionError when the file is there and may not be read: that is not the same as none.
+    """
+    try:
+        value = json.loads(read_small(path, limit, follow))
+    except PermissionError:
+        raise
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def free_bytes(folder: str | Path) -> int | None:
+    """Room left for us on the folder's volume; 0 on one that is read-only, None when that cannot be told."""
+    try:
+        volume = os.statvfs(folder)
+    except OSError:
+        return None
+    return 0 if volume.f_flag & os.ST_RDONLY else volume.f_bavail * volume.f_frsize

@@ -1,0 +1,135 @@
+"""In whose hands a path is, and to do a piece of work as its owner.
+
+The agent writes the home that a watchdog of root's looks after. What root does there by name (copy, rename,
+chown), the agent can bend with a symbolic link, also after any check of ours. So root does not do it: its
+owner does.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from watchdog.errors import WatchdogError
+
+ANYONE = -1
+_LINKS = 40  # as many as the kernel follows
+
+
+def hands(folder: str | os.PathLike[str]) -> frozenset[int]:
+    """Users besides root who can put something else into this folder, or in its place: owners of what leads
+    to it.
+    """
+    found = set()
+    for status, last in _way(folder):
+        if status.st_uid:
+            found.add(status.st_uid)
+        # In a folder like /tmp nobody can move another's things, but anyone can add some.
+        if (
+            not stat.S_ISLNK(status.st_mode)
+            and status.st_mode & 0o022
+            and (last or not status.st_mode & stat.S_ISVTX)
+        ):
+            found.add(ANYONE)
+    return frozenset(found)
+
+
+def astray(path: str | os.PathLike[str], owner: int) -> int:
+    """The user whose link leads from this path to a file of somebody else's; 0 when no such link does."""
+    if os.geteuid() != 0:
+        return 0  # whoever is not root sees no more than they may
+    makers = {status.st_uid for status, _ in _way(path) if stat.S_ISLNK(status.st_mode)}
+    return max(makers - {0, owner}, default=0)
+
+
+def _way(path: str | os.PathLike[str]) -> Iterator[tuple[os.stat_result, bool]]:
+    """Each folder and link on the way to a path, and whether it is the last; links are followed by hand."""
+    left = [part for part in os.path.abspath(path).split("/") if part][::-1]
+    walked, links = "/", 0
+    while left:
+        part = left.pop()
+        walked = os.path.dirname(walked) if part == ".." else os.path.join(walked, part)
+        try:
+            status = os.lstat(walked)
+        except OSError:
+            break
+        yield status, not left
+        if stat.S_ISLNK(status.st_mode):
+            links += 1
+            if links > _LINKS:
+                break
+            target = os.readlink(walked)
+            walked = "/" if target.startswith("/") else os.path.dirname(walked)
+            left += [one for one in target.split("/") if one and one != "."][::-1]
+
+
+def owner_of(path: str | os.PathLike[str]) -> tuple[int, int] | None:
+    """(uid, gid) as whom root should work on this file;
+
+    None when root may do so itself. WatchdogError when nobody can.
+    """
+    if os.geteuid() != 0:
+        return None
+    real = os.path.realpath(path)
+    folder = os.path.dirname(real)
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    if not hands(os.path.dirname(os.path.abspath(path))) | hands(folder):
+        return None
+    for one in (folder, real):
+        try:
+            status = os.lstat(one)
+        except OSError:
+            continue
+        if status.st_uid:
+            return status.st_uid, status.st_gid
+    if _ours_among_others(folder, os.path.basename(real)):
+        return None
+    raise WatchdogError(
+        f"{folder}: others may write there, and it is not theirs; root does nothing in such a folder. "
+        "Give it to the user who runs the gateway"
+    )
+
+
+def _ours_among_others(folder: str, name: str) -> bool:
+    """In a folder like /tmp nobody can touch another's files: fine, while everything that bears this name is
+    root's.
+    """
+    status = os.lstat(folder)
+    if status.st_uid or not status.st_mode & stat.S_ISVTX or hands(os.path.dirname(folder)):
+        return False
+    with os.scandir(folder) as entries:
+        return all(entry.stat(follow_symlinks=False).st_uid == 0 for entry in entries if name in entry.name)
+
+
+@contextmanager
+def as_owner(path: str | os.PathLike[str]) -> Iterator[bool]:
+    """Work on this file with no more rights than its owner has, when we are root and others have a hand in
+    where it lies.
+    """
+    whose = owner_of(path)
+    if whose is None:
+        yield False
+        return
+    uid, gid = whose
+    groups, group = os.getgroups(), os.getegid()
+    os.setgroups(_groups(uid, gid))
+    os.setegid(gid)
+    os.seteuid(uid)
+    try:
+        yield True
+    finally:
+        os.seteuid(0)
+        os.setegid(group)
+        os.setgroups(groups)
+
+
+def _groups(uid: int, gid: int) -> list[int]:
+    try:
+        record = pwd.getpwuid(uid)
+        return sorted({gid, *os.getgrouplist(record.pw_name, record.pw_gid)})
+    except KeyError:
+        return [gid]  # a user of some container

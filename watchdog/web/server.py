@@ -1,0 +1,57 @@
+"""The server process: uvicorn on one socket, with bounds on how long and how many connections may stay."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from watchdog.web.app import Door, Pages
+from watchdog.web.view import View
+
+LIFE = 20.0  # seconds of one connection; each answer takes far less, and who sends slowly gets no more
+MOST = 64  # connections; the oldest goes when another comes
+
+
+class ShortLived(H11Protocol):
+    """HTTP that ends every connection after LIFE seconds, whatever came by then (uvicorn itself waits for ever)."""
+
+    born = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.born = self.loop.time()
+        self.ending = self.loop.call_later(LIFE, transport.abort)
+        if len(self.connections) > MOST:
+            oldest: Any = min(self.connections, key=lambda other: getattr(other, "born", 0.0))
+            oldest.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.ending.cancel()
+        super().connection_lost(exc)
+
+
+def make_server(view: View, door: Door) -> uvicorn.Server:
+    """A server that is not yet running; `should_exit` ends it."""
+    config = uvicorn.Config(
+        Pages(view, door).app(),
+        http=ShortLived,
+        ws="none",
+        lifespan="off",
+        access_log=False,  # addresses hold no code, and nobody reads it
+        log_level="warning",
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=5,
+        timeout_graceful_shutdown=5,
+        h11_max_incomplete_event_size=16_384,
+    )
+    return uvicorn.Server(config)
+
+
+def serve(view: View, door: Door, listener: socket.socket) -> None:
+    """Answer until SIGTERM or SIGINT."""
+    make_server(view, door).run(sockets=[listener])
