@@ -2,9 +2,9 @@
 
     python bench/generate.py FOLDER --megabytes 100 --seed 1
 
-One hour of ordinary traffic is written once per variant, with a mark where the date and hour stand, and stamped again for
-every hour that is wanted; the hour's story (bench/scenarios.py) is merged in. gateway.log and agent.log are written as
-Hermes does: every line of the gateway is in both.
+One hour of ordinary traffic is written once per variant, with a mark where the date and hour stand, and
+stamped again for every hour that is wanted; the hour's story (bench/scenarios.py) is merged in. gateway.log
+and agent.log are written as Hermes does: every line of the gateway is in both.
 """
 
 from __future__ import annotations
@@ -27,7 +27,54 @@ HOUR = 60 * MINUTE
 STAMP = "@@@@-@@-@@ @@:"  # where the date and the hour go; minutes and seconds are the same in every hour
 DAY = "@DAY@@@@"
 VARIANTS = 6
-WORDS = ["please", "check", "the", "report", "again", "and", "tell", "me", "whether", "请", "帮", "我", "看", "看", "今天", "的", "备份", "是否", "成功", "謝謝", "お願いします", "エラー", "오류", "build", "deploy", "kanban", "board", "invoice", "café", "naïve", "数据库", "超时", "重启", "网关", "what", "is", "the", "status", "of", "server", "twelve", "summary", "translate", "🙂", "draft", "reply"]
+WORDS = [
+    "please",
+    "check",
+    "the",
+    "report",
+    "again",
+    "and",
+    "tell",
+    "me",
+    "whether",
+    "请",
+    "帮",
+    "我",
+    "看",
+    "看",
+    "今天",
+    "的",
+    "备份",
+    "是否",
+    "成功",
+    "謝謝",
+    "お願いします",
+    "エラー",
+    "오류",
+    "build",
+    "deploy",
+    "kanban",
+    "board",
+    "invoice",
+    "café",
+    "naïve",
+    "数据库",
+    "超时",
+    "重启",
+    "网关",
+    "what",
+    "is",
+    "the",
+    "status",
+    "of",
+    "server",
+    "twelve",
+    "summary",
+    "translate",
+    "🙂",
+    "draft",
+    "reply",
+]
 Row = tuple[int, bytes, bool]  # offset in ms, the whole line, whether the gateway wrote it
 
 
@@ -50,7 +97,9 @@ def row(at: int, level: str, logger: str, session: str, message: str) -> Row:
 
 
 def ordinary_hour(random: Random, size: int, without: str) -> list[Row]:
-    """About `size` bytes (both logs together) of people who write and are answered, and of noise; nothing is wrong."""
+    """About `size` bytes (both logs together) of people who write and are answered, and of noise; nothing is
+    wrong.
+    """
     rows: list[Row] = []
     written = 0
     odd = _odd_lines(random)
@@ -62,7 +111,9 @@ def ordinary_hour(random: Random, size: int, without: str) -> list[Row]:
         elif kind < 0.42 and odd:
             new = odd.pop()
         else:
-            new = [_noise(random, at + random.randrange(0, 3 * MINUTE)) for _ in range(random.randrange(4, 24))]
+            new = [
+                _noise(random, at + random.randrange(0, 3 * MINUTE)) for _ in range(random.randrange(4, 24))
+            ]
         rows += new
         written += sum(len(line) * (2 if gateway else 1) for _, line, gateway in new)
     rows.sort(key=lambda one: one[0])
@@ -82,28 +133,132 @@ def _turn(random: Random, at: int, without: str) -> list[Row]:
     loop = AGENT if modern else "run_agent"
     rows = []
     if platform == "qqbot":
-        rows.append(row(at, "INFO", "gateway.platforms.qqbot.adapter", "", f"[QQBot:1903996332] C2C message: id=ROBOT1.0_{random.randrange(16**12):012x} content={said!r} attachments=None"))
-        rows.append(row(at, "INFO", "gateway.platforms.qqbot.adapter", "", "[QQBot:1903996332] After processing: images=0, voice=0"))
+        rows.append(
+            row(
+                at,
+                "INFO",
+                "gateway.platforms.qqbot.adapter",
+                "",
+                f"[QQBot:1903996332] C2C message: id=ROBOT1.0_{random.randrange(16**12):012x} content={said!r} attachments=None",
+            )
+        )
+        rows.append(
+            row(
+                at,
+                "INFO",
+                "gateway.platforms.qqbot.adapter",
+                "",
+                "[QQBot:1903996332] After processing: images=0, voice=0",
+            )
+        )
     elif platform == "telegram":
-        rows.append(row(at, "INFO", "gateway.platforms.telegram", "", f"[Telegram] Flushing text batch agent:main:telegram:dm:{chat} ({len(said)} chars)"))
+        rows.append(
+            row(
+                at,
+                "INFO",
+                "gateway.platforms.telegram",
+                "",
+                f"[Telegram] Flushing text batch agent:main:telegram:dm:{chat} ({len(said)} chars)",
+            )
+        )
     reply = " reply_to_id=None reply_to_text=''" if modern else ""
-    rows.append(row(at + 20, "INFO", RUN, "", f"inbound message: platform={platform} user=用户{user} chat={chat} msg={said[:80]!r}{reply}"))
-    rows.append(row(at + 700, "INFO", loop, session, f"conversation turn: session={session} model=lab-model provider=custom platform={platform} history={random.randrange(40)} msg={said[:80]!r}"))
+    rows.append(
+        row(
+            at + 20,
+            "INFO",
+            RUN,
+            "",
+            f"inbound message: platform={platform} user=用户{user} chat={chat} msg={said[:80]!r}{reply}",
+        )
+    )
+    rows.append(
+        row(
+            at + 700,
+            "INFO",
+            loop,
+            session,
+            f"conversation turn: session={session} model=lab-model provider=custom platform={platform} history={random.randrange(40)} msg={said[:80]!r}",
+        )
+    )
     clock, calls = at + 800, random.randrange(1, 6)
     for call in range(1, calls + 1):
         thread = f"thread=Thread-{call} (_call):{random.randrange(10**15)} provider=custom base_url=https://llm.example.com/v1 model=lab-model"
-        rows.append(row(clock, "INFO", "run_agent", "", f"OpenAI client created (chat_completion_stream_request, shared=False) {thread}"))
+        rows.append(
+            row(
+                clock,
+                "INFO",
+                "run_agent",
+                "",
+                f"OpenAI client created (chat_completion_stream_request, shared=False) {thread}",
+            )
+        )
         clock += random.randrange(300, 20_000)
-        rows.append(row(clock - 5, "INFO", "httpx", "", 'HTTP Request: POST https://llm.example.com/v1/chat/completions "HTTP/1.1 200 OK"'))
-        rows.append(row(clock - 1, "INFO", "run_agent", "", f"OpenAI client closed (stream_request_complete, shared=False, tcp_force_closed=0) {thread}"))
-        rows.append(row(clock, "INFO", loop, session, f"API call #{call}: model=lab-model provider=custom in={random.randrange(90000)} out=30 total=1230 latency=1.4s"))
+        rows.append(
+            row(
+                clock - 5,
+                "INFO",
+                "httpx",
+                "",
+                'HTTP Request: POST https://llm.example.com/v1/chat/completions "HTTP/1.1 200 OK"',
+            )
+        )
+        rows.append(
+            row(
+                clock - 1,
+                "INFO",
+                "run_agent",
+                "",
+                f"OpenAI client closed (stream_request_complete, shared=False, tcp_force_closed=0) {thread}",
+            )
+        )
+        rows.append(
+            row(
+                clock,
+                "INFO",
+                loop,
+                session,
+                f"API call #{call}: model=lab-model provider=custom in={random.randrange(90000)} out=30 total=1230 latency=1.4s",
+            )
+        )
         if call < calls:
             rows += [_noise(random, clock + 100, session) for _ in range(random.randrange(0, 5))]
             clock += random.randrange(100, 15_000)
-            rows.append(row(clock, "INFO", "agent.tool_executor", session, f"tool {random.choice(('terminal', 'web_search', 'read_file'))} completed (2.33s, {random.randrange(9999)} chars)"))
-    rows.append(row(clock + 30, "INFO", loop, session, f"Turn ended: reason=text_response(finish_reason=stop) model=lab-model api_calls={calls}/30 budget={calls}/30 tool_turns={calls - 1} last_msg_role=assistant response_len=16 session={session}"))
-    rows.append(row(clock + 60, "INFO", RUN, "", f"response ready: platform={platform} chat={chat} time={(clock - at) / 1000:.1f}s api_calls={calls} response=25 chars"))
-    rows.append(row(clock + 90, "INFO", "gateway.platforms.base", "", f"[{platform}] Sending response (25 chars) to {chat}"))
+            rows.append(
+                row(
+                    clock,
+                    "INFO",
+                    "agent.tool_executor",
+                    session,
+                    f"tool {random.choice(('terminal', 'web_search', 'read_file'))} completed (2.33s, {random.randrange(9999)} chars)",
+                )
+            )
+    rows.append(
+        row(
+            clock + 30,
+            "INFO",
+            loop,
+            session,
+            f"Turn ended: reason=text_response(finish_reason=stop) model=lab-model api_calls={calls}/30 budget={calls}/30 tool_turns={calls - 1} last_msg_role=assistant response_len=16 session={session}",
+        )
+    )
+    rows.append(
+        row(
+            clock + 60,
+            "INFO",
+            RUN,
+            "",
+            f"response ready: platform={platform} chat={chat} time={(clock - at) / 1000:.1f}s api_calls={calls} response=25 chars",
+        )
+    )
+    rows.append(
+        row(
+            clock + 90,
+            "INFO",
+            "gateway.platforms.base",
+            "",
+            f"[{platform}] Sending response (25 chars) to {chat}",
+        )
+    )
     return rows
 
 
@@ -128,17 +283,44 @@ def _noise(random: Random, at: int, session: str = "") -> Row:
 
 def _odd_lines(random: Random) -> list[list[Row]]:
     """Tracebacks, long lines, a flood, a retry that succeeds: once each in an hour."""
+
     def at() -> int:
         return random.randrange(HOUR - 4 * MINUTE)
 
-    frames = "\n".join(f'  File "/opt/hermes/site-packages/module_{n}/loop.py", line {n * 17}, in step_{n}\n    await self._step_{n}(数据)' for n in range(25))
-    trace = f"Traceback (most recent call last):\n{frames}\nValueError: '{' '.join(random.choices(WORDS, k=9))}'"
+    frames = "\n".join(
+        f'  File "/opt/hermes/site-packages/module_{n}/loop.py", line {n * 17}, in step_{n}\n    await self._step_{n}(数据)'
+        for n in range(25)
+    )
+    trace = (
+        f"Traceback (most recent call last):\n{frames}\nValueError: '{' '.join(random.choices(WORDS, k=9))}'"
+    )
     flood_at = at()
-    flood = [row(flood_at + n * 7, "WARNING", "asyncio", "", f"Executing <Task pending name='Task-{n}'> took 0.2{n % 10} seconds") for n in range(400)]
+    flood = [
+        row(
+            flood_at + n * 7,
+            "WARNING",
+            "asyncio",
+            "",
+            f"Executing <Task pending name='Task-{n}'> took 0.2{n % 10} seconds",
+        )
+        for n in range(400)
+    ]
     first, session = at(), f"{DAY}_000000_0dd{random.randrange(16**5):05x}"
     retry = [
-        row(first, "WARNING", AGENT, session, "API call failed (attempt 1/3) error_type=ReadError thread=a:1 provider=custom base_url=https://llm.example.com/v1 model=lab-model summary=Server disconnected"),
-        row(first + 2500, "INFO", AGENT, session, "API call #1: model=lab-model provider=custom in=12 out=3 total=15 latency=1.4s"),
+        row(
+            first,
+            "WARNING",
+            AGENT,
+            session,
+            "API call failed (attempt 1/3) error_type=ReadError thread=a:1 provider=custom base_url=https://llm.example.com/v1 model=lab-model summary=Server disconnected",
+        ),
+        row(
+            first + 2500,
+            "INFO",
+            AGENT,
+            session,
+            "API call #1: model=lab-model provider=custom in=12 out=3 total=15 latency=1.4s",
+        ),
     ]
     return [
         [row(at(), "ERROR", "tools.mcp_tool", "", f"MCP server failed\n{trace}")],
@@ -175,9 +357,18 @@ def hours(seed: int, count: int, hourly: int, every: int) -> Iterator[tuple[list
         yield rows, story
 
 
-def generate(folder: Path, size: int, seed: int = 1, hourly: int = 1_000_000, every: int = 2,
-             until: datetime = datetime(2026, 7, 20), trouble: bool = True) -> list[Expected]:
-    """Write gateway.log and agent.log, about `size` bytes together; the incidents that are in them, in order of time."""
+def generate(
+    folder: Path,
+    size: int,
+    seed: int = 1,
+    hourly: int = 1_000_000,
+    every: int = 2,
+    until: datetime = datetime(2026, 7, 20),
+    trouble: bool = True,
+) -> list[Expected]:
+    """Write gateway.log and agent.log, about `size` bytes together; the incidents that are in them, in order
+    of time.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     count = max(3, round(size / hourly) + 1)
     last_hour = until.replace(minute=0, second=0, microsecond=0)
@@ -189,20 +380,31 @@ def generate(folder: Path, size: int, seed: int = 1, hourly: int = 1_000_000, ev
                 elapsed = (until - last_hour) / timedelta(milliseconds=1)
                 rows = [one for one in rows if one[0] < elapsed]
             stamp, day = begins.strftime("%Y-%m-%d %H:").encode(), begins.strftime("%Y%m%d").encode()
-            for file, lines in ((agent, [one[1] for one in rows]), (gateway, [one[1] for one in rows if one[2]])):
+            for file, lines in (
+                (agent, [one[1] for one in rows]),
+                (gateway, [one[1] for one in rows if one[2]]),
+            ):
                 file.write(b"".join(lines).replace(STAMP.encode(), stamp).replace(DAY.encode(), day))
-            expected += [Expected(rule, key, begins + timedelta(milliseconds=at)) for rule, key, at in story.expected]
+            expected += [
+                Expected(rule, key, begins + timedelta(milliseconds=at)) for rule, key, at in story.expected
+            ]
     return sorted(expected, key=lambda one: (one.at, one.rule, one.key))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--megabytes", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     expected = generate(args.folder, args.megabytes * 1_000_000, args.seed)
-    print(json.dumps([{"rule": one.rule, "key": one.key, "at": one.at.isoformat()} for one in expected], indent=1))
+    print(
+        json.dumps(
+            [{"rule": one.rule, "key": one.key, "at": one.at.isoformat()} for one in expected], indent=1
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""Run commands and tell their CPU time and peak memory: python -I -S bench/measure.py, one Python list of words per line on stdin.
+"""Run commands and tell their CPU time and peak memory: python -I -S bench/measure.py, one Python list of
+words per line on stdin.
 
-Peak memory as wait4 tells it is never below that of the process that forked, so this one imports next to nothing.
+Peak memory as wait4 tells it is never below that of the process that forked, so this one imports next to
+nothing.
 """
 
 import os
@@ -17,7 +19,14 @@ def run(command):
         os.dup2(writer, 1)  # a pipe: some tools stop at the first match when they see /dev/null
         os.dup2(os.open("/dev/null", os.O_WRONLY), 2)
         os.environ.clear()
-        os.environ.update({"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8", "TZ": "UTC"})
+        os.environ.update(
+            {
+                "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+                "HOME": "/nonexistent",
+                "LC_ALL": "C.UTF-8",
+                "TZ": "UTC",
+            }
+        )
         try:
             os.execvp(command[0], command)
         finally:

@@ -1,7 +1,8 @@
 """The same patterns for other log watchers, and how each makes one pass over a file.
 
-ripgrep is the yardstick. SEC, swatchdog, mtail, fail2ban and Monit watch logs for a living; none of them knows Hermes'
-records, tracebacks or time, so each is measured for its cost alone: what it costs to look for our lines.
+ripgrep is the yardstick. SEC, swatchdog, mtail, fail2ban and Monit watch logs for a living; none of them
+knows Hermes' records, tracebacks or time, so each is measured for its cost alone: what it costs to look for
+our lines.
 """
 
 from __future__ import annotations
@@ -14,10 +15,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from watchdog.evaluate import lines_by_source
-from watchdog.rulebook import Rulebook
+from watchdog.config.rules import Rulebook
+from watchdog.detect.evaluate import lines_by_source
 
-PACKAGES = {"rg": "ripgrep", "sec": "sec", "swatchdog": "swatch", "mtail": "mtail", "fail2ban-regex": "fail2ban", "monit": "monit"}
+PACKAGES = {
+    "rg": "ripgrep",
+    "sec": "sec",
+    "swatchdog": "swatch",
+    "mtail": "mtail",
+    "fail2ban-regex": "fail2ban",
+    "monit": "monit",
+}
 _NAMED = re.compile(r"\(\?P?<(?![=!])\w+>")
 
 
@@ -26,11 +34,14 @@ def patterns(book: Rulebook) -> list[str]:
     found: dict[str, None] = {}
     for source, lines in lines_by_source(book.rules).items():
         for line in lines if source.endswith(".log") else ():
-            if line.pattern is not None and not line.level:
-                plain = _without_lookahead(_NAMED.sub("(?:", line.pattern.text)).removeprefix("(?s)")
-                found[plain.removesuffix("$")] = None  # the end that our records have is ours alone: chat text is cut
-            elif line.level:
+            if line.level:
                 found[f" (?:{'|'.join(line.level)}) "] = None
+                continue
+            # A word of the vocabulary is several patterns.
+            for pattern in getattr(line.pattern, "patterns", (line.pattern,)) if line.pattern else ():
+                plain = _without_lookahead(_NAMED.sub("(?:", pattern.text)).removeprefix("(?s)")
+                # The end that our records have is ours alone: chat text is cut.
+                found[plain.removesuffix("$")] = None
     return list(found)
 
 
@@ -54,12 +65,15 @@ class Peer:
     name: str
     program: str
     note: str
-    command: Callable[[Path, Path, list[str]], list[str]]  # folder for its configuration, log, patterns → words
+    # folder for its configuration, log, patterns → words
+    command: Callable[[Path, Path, list[str]], list[str]]
     prepare: Callable[[Path, Path], None] | None = None  # before every run
 
     @property
     def missing(self) -> str:
-        return "" if shutil.which(self.program) else f"not installed (Debian package {PACKAGES[self.program]})"
+        return (
+            "" if shutil.which(self.program) else f"not installed (Debian package {PACKAGES[self.program]})"
+        )
 
 
 def _ripgrep(folder: Path, log: Path, wanted: list[str]) -> list[str]:
@@ -79,22 +93,38 @@ def _sec(folder: Path, log: Path, wanted: list[str]) -> list[str]:
 def _swatchdog(folder: Path, log: Path, wanted: list[str]) -> list[str]:
     rules = ["watchfor /{}/\n\tcontinue\n".format(text.replace("/", r"\/")) for text in wanted]
     (folder / "swatch.conf").write_text("\n".join(rules))
-    return ["swatchdog", f"--examine={log}", f"--config-file={folder / 'swatch.conf'}", f"--script-dir={folder}"]
+    return [
+        "swatchdog",
+        f"--examine={log}",
+        f"--config-file={folder / 'swatch.conf'}",
+        f"--script-dir={folder}",
+    ]
 
 
 def _mtail(folder: Path, log: Path, wanted: list[str]) -> list[str]:
     programs = folder / "mtail"
     programs.mkdir(exist_ok=True)
-    blocks = ["counter lines_{0}\n/{1}/ {{\n  lines_{0}++\n}}\n".format(number, text.replace("/", r"\/")) for number, text in enumerate(wanted)]
+    blocks = [
+        "counter lines_{0}\n/{1}/ {{\n  lines_{0}++\n}}\n".format(number, text.replace("/", r"\/"))
+        for number, text in enumerate(wanted)
+    ]
     (programs / "hermes.mtail").write_text("\n".join(blocks))
     return ["mtail", "--one_shot", "--progs", str(programs), "--logs", str(log), "--logtostderr"]
 
 
 def _fail2ban(folder: Path, log: Path, wanted: list[str]) -> list[str]:
-    regexes = "\n            ".join(r"^\s*[A-Z]+(?: \[[^\]]*\])? <F-ID>[\w.-]+</F-ID>: " + text.replace("%", "%%") for text in wanted)
+    regexes = "\n            ".join(
+        r"^\s*[A-Z]+(?: \[[^\]]*\])? <F-ID>[\w.-]+</F-ID>: " + text.replace("%", "%%") for text in wanted
+    )
     text = f"[Definition]\nfailregex = {regexes}\nignoreregex =\ndatepattern = ^%%Y-%%m-%%d %%H:%%M:%%S,%%f\n"
     (folder / "hermes.conf").write_text(text)
-    return ["fail2ban-regex", "--print-no-missed", "--print-no-ignored", str(log), str(folder / "hermes.conf")]
+    return [
+        "fail2ban-regex",
+        "--print-no-missed",
+        "--print-no-ignored",
+        str(log),
+        str(folder / "hermes.conf"),
+    ]
 
 
 def _monit(folder: Path, log: Path, wanted: list[str]) -> list[str]:

@@ -1,23 +1,28 @@
-"""The places a benchmark runs in: an installation as pip leaves it, and Hermes homes with logs, databases and a live process."""
+"""The places a benchmark runs in: an installation as pip leaves it, and Hermes homes with logs, databases and
+a live process.
+"""
 
 from __future__ import annotations
 
 import compileall
 import contextlib
+import fcntl
 import json
+import os
 import shutil
 import sqlite3
 import sysconfig
 import venv
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import IO
 
 from bench.generate import generate
-from watchdog.sqlite.kinds import is_virtual
-from watchdog.sqlite.reference import releases
+from watchdog.sqlite.schema import is_virtual, releases
 
 ROOT = Path(__file__).resolve().parent.parent
 PART = 5 * 1024 * 1024  # where Hermes rotates
+_LOCKS: list[IO[str]] = []
 
 
 def install(folder: Path) -> tuple[str, str]:
@@ -26,27 +31,36 @@ def install(folder: Path) -> tuple[str, str]:
     python = str(folder / "bin" / "python")
     packages = next((folder / "lib").glob("python*")) / "site-packages"
     for entry in Path(sysconfig.get_paths()["purelib"]).iterdir():
-        if not entry.name.startswith(("__editable__", "hermes_watchdog", "_distutils", "distutils", "setuptools", "pip")):
+        if not entry.name.startswith(
+            ("__editable__", "hermes_watchdog", "_distutils", "distutils", "setuptools", "pip")
+        ):
             (packages / entry.name).symlink_to(entry)
     shutil.copytree(ROOT / "watchdog", packages / "watchdog", ignore=shutil.ignore_patterns("__pycache__"))
-    if not (packages / "watchdog" / "shipped").exists():
-        shutil.copytree(ROOT / "rules", packages / "watchdog" / "shipped")
     compileall.compile_dir(packages / "watchdog", quiet=1)
     script = folder / "bin" / "hermes-watchdog"
-    script.write_text(f"#!{python}\nimport sys\nfrom watchdog.cli import entry\nif __name__ == '__main__':\n    sys.exit(entry())\n")
+    script.write_text(
+        f"#!{python}\nimport sys\nfrom watchdog.cli import entry\nif __name__ == '__main__':\n    sys.exit(entry())\n"
+    )
     script.chmod(0o755)
     return python, str(script)
 
 
-def home(folder: Path, size: int, hourly: int, rotated: bool = False, trouble: bool = False, seed: int = 1) -> Path:
-    """A home whose logs end now, whose databases are well, and whose gateway lives and has for long: it is process 1."""
-    generate(folder / "logs", size, seed, hourly, until=datetime.now(UTC).replace(tzinfo=None), trouble=trouble)
+def home(
+    folder: Path, size: int, hourly: int, rotated: bool = False, trouble: bool = False, seed: int = 1
+) -> Path:
+    """A home whose logs end now, whose databases are well, and whose gateway lives: it is this process."""
+    generate(
+        folder / "logs", size, seed, hourly, until=datetime.now(UTC).replace(tzinfo=None), trouble=trouble
+    )
     if rotated:
         for name in ("gateway.log", "agent.log"):
             rotate(folder / "logs" / name)
-    fields = Path("/proc/1/stat").read_bytes().rpartition(b")")[2].split()
-    pid = {"pid": 1, "kind": "hermes-gateway", "argv": ["hermes"], "start_time": int(fields[19])}
+    fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
+    pid = {"pid": os.getpid(), "kind": "hermes-gateway", "argv": ["hermes"], "start_time": int(fields[19])}
     (folder / "gateway.pid").write_text(json.dumps(pid))
+    lock = (folder / "gateway.lock").open("a")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    _LOCKS.append(lock)  # held until the bench ends
     for kind, name in (("state", "state.db"), ("kanban", "kanban.db")):
         database(folder / name, kind)
     return folder
@@ -59,9 +73,12 @@ def database(path: Path, kind: str) -> None:
     db.execute("PRAGMA journal_mode=WAL")
     order = ("table", "index", "view", "trigger")
     made = set()
-    for thing in sorted(releases()[-1].things[kind], key=lambda thing: (order.index(thing.type), not is_virtual(thing.sql))):
+    for thing in sorted(
+        releases()[-1].objects[kind], key=lambda thing: (order.index(thing.type), not is_virtual(thing.sql))
+    ):
         if thing.sql and thing.name not in made and not thing.name.startswith("sqlite_"):
-            with contextlib.suppress(sqlite3.OperationalError):  # the tables that a full-text index made for itself
+            # the tables that a full-text index made for itself
+            with contextlib.suppress(sqlite3.OperationalError):
                 db.execute(thing.sql)
             made.add(thing.name)
     db.execute("CREATE TABLE IF NOT EXISTS notes (id INTEGER PRIMARY KEY, text TEXT)")

@@ -1,4 +1,6 @@
-"""Small random logs without sense: the lines that rules look for in any order, damaged in any way a file can be."""
+"""Small random logs without sense: the lines that rules look for in any order, damaged in any way a file can
+be.
+"""
 
 from __future__ import annotations
 
@@ -68,13 +70,16 @@ def random_home(folder: Path, random: Random) -> None:
     at = datetime(2026, 6, 1, 9, 0)
     pace = random.choice((2, 20, 90, 240))  # seconds between lines, about
     few = random.choice((3, 12))  # how many kinds of lines this log has
-    kinds = [(True, text) for text in random.sample(GATEWAY, min(few, len(GATEWAY)))] + [(False, text) for text in random.sample(AGENT, few)]
+    kinds = [(True, text) for text in random.sample(GATEWAY, min(few, len(GATEWAY)))] + [
+        (False, text) for text in random.sample(AGENT, few)
+    ]
     logs: dict[bool, list[bytes]] = {True: [], False: []}
     for _ in range(random.randrange(5, 120)):
         at += timedelta(seconds=random.expovariate(1 / pace))
         if random.random() < 0.03:
             at += timedelta(minutes=random.choice((6, 11, 16, 40)))
-        # Not further back than lines may be out of order: where a clock was set back, only the file's own order is left.
+        # Not further back than lines may be out of order: where a clock was set back, only the file's own
+        # order is left.
         jitter = timedelta(seconds=random.choice((0, 0, 0, 0, -3, -20)))
         for gateway, line in _lines(random, at + jitter, *random.choice(kinds)):
             logs[False].append(line)
@@ -84,7 +89,8 @@ def random_home(folder: Path, random: Random) -> None:
         _write(folder / name, b"".join(lines), random)
 
 
-# What begins something, which is rare here, and what ends it or tells that all is well, which is nearly every line.
+# What begins something, which is rare here, and what ends it or tells that all is well, which is nearly every
+# line.
 BEGINS = (
     "[QQBot:{b}] Max reconnect attempts reached",
     "[QQBot:{b}] Bot is offline/sandbox-only. Check configuration.",
@@ -108,7 +114,9 @@ ENDS = (
 
 
 def drowsy_home(folder: Path, random: Random) -> None:
-    """Logs in which there is hardly ever something to wait for; what begins may be written later than what ends it."""
+    """Logs in which there is hardly ever something to wait for; what begins may be written later than what
+    ends it.
+    """
     folder.mkdir(parents=True)
     at, pace = datetime(2026, 6, 1, 9, 0), random.choice((1, 5, 40))
     lines: list[bytes] = []
@@ -116,7 +124,10 @@ def drowsy_home(folder: Path, random: Random) -> None:
         at += timedelta(seconds=random.expovariate(1 / pace))
         begins = random.random() < 0.03
         text = random.choice(BEGINS if begins else ENDS)
-        lines += [line for _, line in _lines(random, at - timedelta(seconds=random.choice((0, 0, 3, 14))), True, text)]
+        lines += [
+            line
+            for _, line in _lines(random, at - timedelta(seconds=random.choice((0, 0, 3, 14))), True, text)
+        ]
     for name in ("gateway.log", "agent.log"):
         (folder / name).write_bytes(b"".join(lines))
 
@@ -124,12 +135,25 @@ def drowsy_home(folder: Path, random: Random) -> None:
 def _lines(random: Random, at: datetime, gateway: bool, text: str) -> list[tuple[bool, bytes]]:
     stamp = at.strftime("%Y-%m-%d %H:%M:%S,") + f"{at.microsecond // 1000:03d}"
     chat, session = f"c{random.randrange(3)}", f"s{random.randrange(3)}"
-    message = text.format(c=chat, s=session, p=f"p{random.randrange(2)}", b=random.randrange(2), n=random.randrange(4), stamp=stamp,
-                          f=random.choice(("telegram", "qqbot")))
+    message = text.format(
+        c=chat,
+        s=session,
+        p=f"p{random.randrange(2)}",
+        b=random.randrange(2),
+        n=random.randrange(4),
+        stamp=stamp,
+        f=random.choice(("telegram", "qqbot")),
+    )
     level = random.choice(("INFO", "INFO", "WARNING", "ERROR"))
     tag = f" [{session}]" if not gateway and random.random() < 0.8 else ""
-    logger = random.choice(("gateway.run", "gateway.platforms.qqbot.adapter")) if gateway else random.choice(("run_agent", "agent.loop", "root"))
-    return [(gateway, f"{stamp} {level}{tag} {logger}: {message}\n".encode())] * (2 if random.random() < 0.05 else 1)
+    logger = (
+        random.choice(("gateway.run", "gateway.platforms.qqbot.adapter"))
+        if gateway
+        else random.choice(("run_agent", "agent.loop", "root"))
+    )
+    return [(gateway, f"{stamp} {level}{tag} {logger}: {message}\n".encode())] * (
+        2 if random.random() < 0.05 else 1
+    )
 
 
 def _write(path: Path, content: bytes, random: Random) -> None:
@@ -137,7 +161,9 @@ def _write(path: Path, content: bytes, random: Random) -> None:
     if damage < 0.1 and content:
         for _ in range(5):
             at = random.randrange(len(content))
-            content = content[:at] + random.choice((b"\0", b"\xff", b"\n", b"\r\n", b"", b": ")) + content[at + 1 :]
+            content = (
+                content[:at] + random.choice((b"\0", b"\xff", b"\n", b"\r\n", b"", b": ")) + content[at + 1 :]
+            )
     elif damage < 0.15:
         content = content.replace(b"\n", b"\r\n")
     elif damage < 0.2:

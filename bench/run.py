@@ -1,6 +1,7 @@
 """Measure what docs/performance.md says, and write it there: make bench, or python bench/run.py [--quick].
 
-CPU time (user + system) of whole processes, the contenders in turn, several rounds; the median is told, with the spread.
+CPU time (user + system) of whole processes, the contenders in turn, several rounds; the median is told, with
+the spread.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ sys.path.insert(0, str(ROOT))
 from bench import peers, place  # noqa: E402
 from bench.generate import generate  # noqa: E402
 from watchdog import __version__  # noqa: E402
-from watchdog.rulebook import load  # noqa: E402
+from watchdog.job import load_rules  # noqa: E402
 
 PAGE = ROOT / "docs" / "performance.md"
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
@@ -99,7 +100,17 @@ def small_commands(clock: Clock, work: Path, python: str, tool: str, big: int, r
     long = place.home(work / "long", big, MB)
 
     def check(home: Path) -> list[str]:
-        return [tool, "check", "--quiet", "--home", str(home), "--state", str(work / "state"), "--config", str(work / "config")]
+        return [
+            tool,
+            "check",
+            "--quiet",
+            "--home",
+            str(home),
+            "--state",
+            str(work / "state"),
+            "--config",
+            str(work / "config"),
+        ]
 
     (work / "config").mkdir(exist_ok=True)
     group = clock.interleaved(
@@ -116,25 +127,34 @@ def small_commands(clock: Clock, work: Path, python: str, tool: str, big: int, r
     base, version, usage, calm, on_short, on_long = group.values()
     for runs in (calm, on_short, on_long):
         if runs.codes != {0}:
-            sys.exit(f"a check that should have been quiet was not: exit codes {runs.codes}: {' '.join(runs.command)}")
+            sys.exit(
+                f"a check that should have been quiet was not: exit codes {runs.codes}: {' '.join(runs.command)}"
+            )
 
     def times(runs: Runs, bar: float) -> tuple[str, bool]:
         ratio = runs.middle / base.middle
         return f"{ratio:.1f} × ({runs})", ratio <= bar
 
     rows = [Row("`python -I -c pass`", str(base), "", None)]
-    for what, runs, bar in (("`--version`", version, 5), ("`--help`", usage, 5), ("quiet check", calm, 5), (f"check, 1 MB of a log of {big // MB} MB", on_long, 7)):
+    for what, runs, bar in (
+        ("`--version`", version, 5),
+        ("`--help`", usage, 5),
+        ("quiet check", calm, 5),
+        (f"check, 1 MB of a log of {big // MB} MB", on_long, 7),
+    ):
         measured, good = times(runs, bar)
         rows.append(Row(what, measured, f"≤ {bar} ×", good))
     rows.insert(4, Row("quiet check, memory", f"{calm.rss:.0f} MB", "≤ 30 MB", calm.rss <= 30))
     growth = on_long.middle / on_short.middle
-    rows.append(Row(f"… against the same on 10 MB ({on_short})", f"{growth:.2f} ×", "≤ 1.15 ×", growth <= 1.15))
+    rows.append(
+        Row(f"… against the same on 10 MB ({on_short})", f"{growth:.2f} ×", "≤ 1.15 ×", growth <= 1.15)
+    )
     return rows
 
 
 def full_scan(clock: Clock, work: Path, tool: str, big: int, rounds: int, seed: int) -> list[Row]:
     """A replay of everything against ripgrep, and from a short log to a long one."""
-    wanted = peers.patterns(load())
+    wanted = peers.patterns(load_rules())
     group: dict[str, Runs] = {}
     sizes: dict[str, int] = {}
     rows: list[Row] = []
@@ -152,18 +172,44 @@ def full_scan(clock: Clock, work: Path, tool: str, big: int, rounds: int, seed: 
     (small, short), (large, long) = [(sizes[name], runs) for name, runs in group.items() if name != "ripgrep"]
     if rg.cpu:
         ratio = long.middle / rg.middle
-        rows.append(Row(f"replay of {big // MB} MB ({long}) against ripgrep ({rg})", f"{ratio:.1f} ×", "≤ 3.5 ×", ratio <= 3.5))
+        rows.append(
+            Row(
+                f"replay of {big // MB} MB ({long}) against ripgrep ({rg})",
+                f"{ratio:.1f} ×",
+                "≤ 3.5 ×",
+                ratio <= 3.5,
+            )
+        )
     # What starting costs is the same for both; speed is what each further megabyte costs.
     speeds = small / MB / short.middle, large / MB / long.middle
-    rows.append(Row(f"speed, 10 MB → {big // MB} MB", f"{speeds[0]:.0f} → {speeds[1]:.0f} MB/s", "not more than 20 % slower", speeds[1] >= 0.8 * speeds[0]))
-    rows.append(Row(f"memory, 10 MB → {big // MB} MB", f"{short.rss:.0f} → {long.rss:.0f} MB", "≤ +10 MB", long.rss <= short.rss + 10))
+    rows.append(
+        Row(
+            f"speed, 10 MB → {big // MB} MB",
+            f"{speeds[0]:.0f} → {speeds[1]:.0f} MB/s",
+            "not more than 20 % slower",
+            speeds[1] >= 0.8 * speeds[0],
+        )
+    )
+    rows.append(
+        Row(
+            f"memory, 10 MB → {big // MB} MB",
+            f"{short.rss:.0f} → {long.rss:.0f} MB",
+            "≤ +10 MB",
+            long.rss <= short.rss + 10,
+        )
+    )
     return rows
 
 
 def _verdict(command: list[str], expected: list, size: int) -> Row:  # type: ignore[type-arg]
-    told = json.loads(subprocess.run(command, env={**os.environ, "TZ": "UTC"}, capture_output=True, check=False).stdout)
+    told = json.loads(
+        subprocess.run(command, env={**os.environ, "TZ": "UTC"}, capture_output=True, check=False).stdout
+    )
     found = Counter((one["rule"], one["key"]) for one in told["incidents"])
-    missed, extra = Counter(one.name for one in expected) - found, found - Counter(one.name for one in expected)
+    missed, extra = (
+        Counter(one.name for one in expected) - found,
+        found - Counter(one.name for one in expected),
+    )
     text = f"{found.total()} of {len(expected)}, {extra.total()} extra"
     return Row(f"incidents found in {size // MB} MB", text, "all, none extra", not missed and not extra)
 
@@ -174,7 +220,7 @@ def against_peers(clock: Clock, work: Path, tool: str, size: int, rounds: int, s
     generate(folder, size, seed)
     one = folder / "both.log"
     one.write_bytes((folder / "gateway.log").read_bytes() + (folder / "agent.log").read_bytes())
-    wanted = peers.patterns(load())
+    wanted = peers.patterns(load_rules())
     group = {"replay": Runs([tool, "replay", str(folder), "--json", "--config", str(work / "config")])}
     rows = []
     bars = {"SEC": 20, "fail2ban-regex": 20, "swatchdog": 5, "mtail": 5, "Monit": 5}
@@ -193,7 +239,14 @@ def against_peers(clock: Clock, work: Path, tool: str, size: int, rounds: int, s
     for peer in present:
         ratio = group[peer.name].middle / group["replay"].middle
         bar = bars[peer.name]
-        rows.append(Row(f"{peer.name} {peers.version(peer)} ({group[peer.name]}; {peer.note})", f"we are {ratio:.0f} × faster", f"≥ {bar} ×", ratio >= bar))
+        rows.append(
+            Row(
+                f"{peer.name} {peers.version(peer)} ({group[peer.name]}; {peer.note})",
+                f"we are {ratio:.0f} × faster",
+                f"≥ {bar} ×",
+                ratio >= bar,
+            )
+        )
     return rows
 
 
@@ -201,21 +254,23 @@ def many_rules(clock: Clock, work: Path, tool: str, size: int, rounds: int) -> l
     """From 25 to 1000 rules."""
     folder = work / "scan-rules"
     generate(folder, size)
-    shipped = len(load().rules)
+    shipped = len(load_rules().rules)
     group = {}
     for count in (25, 1000):
         config = place.more_rules(work / f"rules{count}", count - shipped)
         group[f"{count} rules"] = Runs([tool, "replay", str(folder), "--json", "--config", str(config)])
     few, many = clock.interleaved(group, rounds).values()
     ratio = many.middle / few.middle
-    return [Row(f"25 → 1000 rules on {size // MB} MB ({few} → {many})", f"{ratio:.1f} ×", "≤ 5 ×", ratio <= 5)]
+    return [
+        Row(f"25 → 1000 rules on {size // MB} MB ({few} → {many})", f"{ratio:.1f} ×", "≤ 5 ×", ratio <= 5)
+    ]
 
 
 def databases(work: Path) -> list[Row]:
     """What one look at one database costs inside a check."""
     import time
 
-    from watchdog.sqlite.look import look
+    from watchdog.sqlite.inspect import look
 
     path = work / "quiet" / "state.db"
     look(path)
@@ -224,7 +279,9 @@ def databases(work: Path) -> list[Row]:
         before = time.process_time()
         look(path)
         taken.append(time.process_time() - before)
-    return [Row("`db check` of one database, not deep", _span(median(taken)), "≤ 5 ms", median(taken) <= 0.005)]
+    return [
+        Row("`db check` of one database, not deep", _span(median(taken)), "≤ 5 ms", median(taken) <= 0.005)
+    ]
 
 
 def write(rows: list[Row], rounds: int, load_before: float) -> None:
@@ -237,16 +294,25 @@ def write(rows: list[Row], rounds: int, load_before: float) -> None:
         "",
         "| what | measured | bar | |",
         "| --- | --- | --- | --- |",
-        *(f"| {row.what} | {row.measured} | {row.bar} | {'' if row.good is None else '✓' if row.good else 'missed'} |" for row in rows),
+        *(
+            f"| {row.what} | {row.measured} | {row.bar} | {'' if row.good is None else '✓' if row.good else 'missed'} |"
+            for row in rows
+        ),
         END,
     ]
     page = PAGE.read_text() if PAGE.exists() else f"# Performance\n\n{BEGIN}\n{END}\n"
-    PAGE.write_text(re.sub(re.escape(BEGIN) + ".*?" + re.escape(END), lambda _: "\n".join(lines), page, flags=re.DOTALL))
+    PAGE.write_text(
+        re.sub(re.escape(BEGIN) + ".*?" + re.escape(END), lambda _: "\n".join(lines), page, flags=re.DOTALL)
+    )
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="small logs and few rounds, under a minute; writes nothing")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="small logs and few rounds, under a minute; writes nothing"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=0)
     parser.add_argument("--only", choices=("small", "scan", "peers", "rules", "databases"))
@@ -273,7 +339,9 @@ def main() -> int:
                 print(part, flush=True)
                 rows += measure()
     for row in rows:
-        print(f"{'      ' if row.good is None else 'ok    ' if row.good else 'MISSED'}  {row.what}: {row.measured}  [{row.bar}]")
+        print(
+            f"{'      ' if row.good is None else 'ok    ' if row.good else 'MISSED'}  {row.what}: {row.measured}  [{row.bar}]"
+        )
     if not args.quick and not args.only:
         write(rows, rounds, load_before)
     return 0 if all(row.good is not False for row in rows) else 1
