@@ -1,51 +1,125 @@
-# make demo · make test: both set everything up by themselves.
+# Every target sets up what it needs; `make help` lists them.
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV ?= .venv
+TOOLS ?= .venv.tools
 RUN := $(VENV)/bin
+PIP_INSTALL = -m pip install -q --disable-pip-version-check -c constraints.txt
+# What runs in child processes (most of watchdog/sqlite) is not counted.
+COVERAGE_FLOOR = 80
 
-.PHONY: help demo test lint types lab lab-all lab-again bench clean
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test thorough coverage format lint types imports schema schema-check docs serve wheel release hashes pins audit \
+	bench bench-databases lab lab-all lab-again picture check clean
 
-help:
-	@echo "make demo   a broken Hermes home, found, asked about and healed, in a temporary folder"
-	@echo "make test   the whole suite"
-	@echo "make lint   ruff;  make types   mypy"
-	@echo "make lab    real Hermes, real systemd, real chat server (root; installs what it needs)"
-	@echo "make bench  cost of a check and speed of a replay, beside other tools"
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
+	@echo
+	@echo "  one test:  $(RUN)/python -m pytest tests/test_rulebook.py -k 'unknown_key'"
+
+# -- set up ------------------------------------------------------------------------------------------------------------------
+
+setup: $(VENV)/.ready  ## a virtual environment in .venv with the package (editable) and the tools for tests
 
 $(VENV)/.ready: pyproject.toml constraints.txt
-	@test -n "$(PYTHON)" || { echo "needs Python 3.11 or newer"; exit 1; }
+	@test -n "$(PYTHON)" || { echo "needs Python 3.11 or newer; name it with make PYTHON=/path/to/python3"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(RUN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(RUN)/python $(PIP_INSTALL) -e '.[dev]'
 	@touch $@
 
-demo: $(VENV)/.ready
+# MkDocs needs a package called `watchdog`, as ours is, so these tools live apart.
+$(TOOLS)/.ready: requirements/tools.txt constraints.txt
+	@test -n "$(PYTHON)" || { echo "needs Python 3.11 or newer; name it with make PYTHON=/path/to/python3"; exit 1; }
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/python $(PIP_INSTALL) -r requirements/tools.txt
+	@touch $@
+
+# -- try it and test it ------------------------------------------------------------------------------------------------------
+
+demo: $(VENV)/.ready  ## a broken Hermes home in a temporary folder: found, asked about, healed
 	$(RUN)/hermes-watchdog demo
 
-test: $(VENV)/.ready
-	$(RUN)/python -m pytest -n 2
+test: $(VENV)/.ready  ## the whole suite, about three minutes on two cores
+	$(RUN)/python -m pytest -n 2 $(PYTEST)
 
-lint: $(VENV)/.ready
+thorough: export HERMES_WATCHDOG_EFFORT = 10
+thorough: test  ## the suite with ten times as many rounds of random input, about half an hour
+
+coverage: PYTEST = --cov=watchdog --cov-report=term:skip-covered --cov-fail-under=$(COVERAGE_FLOOR)
+coverage: test  ## the suite with a coverage figure; fails below COVERAGE_FLOOR per cent
+
+check: lint types imports schema-check  ## everything quick that CI checks: lint, format, types, imports, schema
+
+# -- code --------------------------------------------------------------------------------------------------------------------
+
+format: $(VENV)/.ready  ## ruff format, and the fixes ruff can make
+	$(RUN)/ruff check --fix-only -q .
+	$(RUN)/ruff format .
+
+lint: $(VENV)/.ready  ## ruff, and that everything is formatted
 	$(RUN)/ruff check .
+	$(RUN)/ruff format --check .
 
-types: $(VENV)/.ready
+types: $(VENV)/.ready  ## mypy
 	$(RUN)/mypy
+
+imports: $(VENV)/.ready  ## the import contract: which package may know which (pyproject.toml)
+	$(RUN)/lint-imports
+
+schema: $(VENV)/.ready  ## write rules/rule.schema.json from what the rule reader accepts
+	$(RUN)/python scripts/make_schema.py
+
+schema-check: $(VENV)/.ready
+	$(RUN)/python scripts/make_schema.py --check
+
+# -- documents ---------------------------------------------------------------------------------------------------------------
+
+docs: $(TOOLS)/.ready  ## the site, in build/site; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(TOOLS)/bin/mkdocs build --strict
+
+serve: $(TOOLS)/.ready  ## the site on http://127.0.0.1:8000, rebuilt as you write
+	$(TOOLS)/bin/mkdocs serve
+
+picture: $(VENV)/.ready  ## record docs/demo.svg anew
+	$(RUN)/python scripts/record-demo.py
+
+# -- release -----------------------------------------------------------------------------------------------------------------
+
+release: $(TOOLS)/.ready  ## wheel, sdist, bill of materials and checksums in dist/, built twice and compared
+	$(TOOLS)/bin/python scripts/release.py dist
+
+wheel: release
+
+hashes: $(TOOLS)/.ready  ## requirements/install.txt: what the package needs, with hashes, from constraints.txt
+	$(TOOLS)/bin/python scripts/lock.py hashes
+
+pins: $(VENV)/.ready $(TOOLS)/.ready  ## constraints.txt: the versions that are installed now
+	$(TOOLS)/bin/python scripts/lock.py pins $(VENV) $(TOOLS)
+
+audit: $(TOOLS)/.ready  ## known vulnerabilities of what the package needs
+	$(TOOLS)/bin/python scripts/audit.py
+
+# -- measure -----------------------------------------------------------------------------------------------------------------
+
+bench: $(VENV)/.ready  ## cost of a check and speed of a replay, beside other tools; writes docs/performance.md
+	$(RUN)/python bench/run.py
+
+bench-databases: $(VENV)/.ready  ## rows saved per kind of damage, beside other tools; then thousands of generated faults
+	$(RUN)/python bench/databases.py
+	$(RUN)/python bench/databases.py --rounds 3000
 
 # The wheel of this checkout is what the lab runs, unless LAB_WATCHDOG names another hermes-watchdog.
 LAB = export LAB_WATCHDOG="$${LAB_WATCHDOG:-$$($(RUN)/python tests/lab/parts.py watchdog)}" && $(RUN)/python -m pytest tests/lab -rs
 LAB_TOGETHER = -n 6 --dist load --maxschedchunk 1
 
-lab: $(VENV)/.ready
+lab: $(VENV)/.ready  ## real Hermes, real systemd, real chat server (root; installs what it needs)
 	$(LAB) -m 'lab and not thorough' $(LAB_TOGETHER)
 
-lab-all: $(VENV)/.ready
+lab-all: $(VENV)/.ready  ## the same with every scenario on every version
 	$(LAB) -m lab $(LAB_TOGETHER)
 
 lab-again: $(VENV)/.ready
 	$(LAB) -m lab --lf --lfnf=none
 
-bench: $(VENV)/.ready
-	$(RUN)/python bench/run.py
-
-clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+clean:  ## remove everything that make made
+	rm -rf $(VENV) $(TOOLS) build dist *.egg-info .coverage .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis

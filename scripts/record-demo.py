@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Record `hermes-watchdog demo` as docs/demo.svg: the real demo, its real output, played as an animated picture.
+"""Record `hermes-watchdog demo` as docs/demo.svg: the real demo, its real output, played as an animated
+picture.
 
     python scripts/record-demo.py [FILE]
 
-The picture needs no script and no player: lines are scrolled by a CSS animation. Paths and names of the machine it is
-recorded on are replaced, so that the same picture comes out everywhere.
+The picture needs no script and no player: lines are scrolled by a CSS animation. Paths and names of the
+machine it is recorded on are replaced, so that the same picture comes out everywhere.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from contextlib import redirect_stdout
 from html import escape
 from pathlib import Path
 
-from watchdog.demo import Stage, cells, run
+from watchdog.cli.main import main
+from watchdog.demo.story import Stage, cells, run
 
 COLUMNS, ROWS = 104, 34
 CELL, LINE, SIZE = 7.9, 17, 13  # pixels
@@ -55,7 +57,9 @@ class Recorder(Stage):
 def tidy(text: str) -> str:
     """Somebody's machine, and not this one."""
     text = re.sub(r"/\S*/hermes-watchdog-demo-\w+", "/tmp/demo", text)
-    text = text.replace(sys.executable, "/usr/bin/python3").replace(str(Path(sys.executable).resolve()), "/usr/bin/python3")
+    text = text.replace(str(Path(sys.executable).with_name("hermes-watchdog")), "hermes-watchdog")
+    for interpreter in (sys.executable, str(Path(sys.executable).resolve())):
+        text = text.replace(interpreter, "/usr/bin/python3")
     return re.sub(r"\b(as|by) root\b", r"\1 me", text)
 
 
@@ -88,7 +92,9 @@ def spans(line: str) -> str:
             runs[-1][1] += token
         elif token:
             runs.append([kind, token])
-    return "".join(f'<tspan class="{kind}">{escape(text)}</tspan>' if kind else escape(text) for kind, text in runs)
+    return "".join(
+        f'<tspan class="{kind}">{escape(text)}</tspan>' if kind else escape(text) for kind, text in runs
+    )
 
 
 def svg(lines: list[tuple[float, str]]) -> str:
@@ -106,7 +112,9 @@ def svg(lines: list[tuple[float, str]]) -> str:
         if number < ROWS:
             covers.append(f"{share}{{transform:translateY({(number + 1) * LINE}px)}}")
     rows = "\n".join(
-        f'<text y="{number * LINE + LINE - 4}">{spans(line)}</text>' for number, (_, line) in enumerate(lines) if SGR.sub("", line).strip()
+        f'<text y="{number * LINE + LINE - 4}">{spans(line)}</text>'
+        for number, (_, line) in enumerate(lines)
+        if SGR.sub("", line).strip()
     )
     return f"""\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" \
@@ -138,7 +146,7 @@ if __name__ == "__main__":
     target = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent.parent / "docs" / "demo.svg"
     print("$ hermes-watchdog demo", file=screen)
     with redirect_stdout(screen):
-        code = run(Recorder(colour=True, width=100))
+        code = run(Recorder(main, colour=True, width=100))
     if code:
         print("\n".join(SGR.sub("", line) for _, line in screen.lines), file=sys.stderr)
         sys.exit(f"the demo did not end well (exit {code}); nothing was written")
