@@ -40,7 +40,7 @@ def checked(book, store: Store, now: datetime, sources: Sources, keep: bool = Tr
 
 
 def replayed(book, sources: Sources, first: datetime, end: datetime) -> tuple[Incident, ...]:
-    return replay(run_of(book, None, end, sources), first, timedelta(minutes=1)).report.incidents
+    return replay(run_of(book, None, end, sources), first).incidents
 
 
 def walk(

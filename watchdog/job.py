@@ -7,12 +7,12 @@ import os
 import pwd
 import sqlite3
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
 
-from watchdog import notify, steps
+from watchdog import gateway, notify, steps
 from watchdog.config import rules
 from watchdog.config.cache import load_cached
 from watchdog.config.rules import Kinds, Rulebook
@@ -23,14 +23,17 @@ from watchdog.detect import KINDS
 from watchdog.detect.evaluate import is_measured
 from watchdog.errors import WatchdogError
 from watchdog.model import Rule
-from watchdog.sources.read import Sources
+from watchdog.sources.read import Sources, starts_in_log
 from watchdog.store import Store
 from watchdog.store.incidents import look_back
 from watchdog.store.recovery import open_store
 from watchdog.values import TYPE_CHECKING, dataclass, replace
 
 if TYPE_CHECKING:
+    from watchdog.gateway import Machine
     from watchdog.notify import Messenger
+
+DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -123,6 +126,16 @@ class Run:
     def messenger(self) -> Messenger:
         """What telling and asking need for this home."""
         return notify.messenger(self.memory, self.settings, self.book, str(self.home), self.now)
+
+    def machine(self, turns: int | None = None) -> Machine:
+        """The gateway, what supervises it, and the machine, as they are now; `turns` are in progress as the logs
+        tell, which counts for Hermes 0.13, whose gateway does not count them.
+        """
+        starts = starts_in_log(self.sources, self.now - DAY, self.now)
+        machine = gateway.measure_machine(self.home, self.state, self.settings, starts)
+        if machine.gateway.turns or turns is None:
+            return machine
+        return replace(machine, gateway=replace(machine.gateway, turns=turns))
 
     @property
     def not_due(self) -> frozenset[str]:

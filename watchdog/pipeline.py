@@ -3,87 +3,71 @@ approved, tell people.
 
     sources → events → findings → incidents → plans → approvals → outcomes → notifications
 
-`full_check` goes all the way. `dry_run` stops before the first write. `replay` (old logs) and `look_again` (before
-and after a repair) stop at the incidents. All of them are `check`, from another start or without the store.
+Everything begins with `check`, which reads and decides, and writes nothing:
+
+    full_check   check → record → hear → act → tell, then backups and the fleet
+    dry_run      check → propose
+    replay       check, over old logs, without a store
+    look_again   check, before and after a repair, with the clock of that moment
 
 The stages behind plan, approval, notify, repair and fleet are loaded on their first use: a quiet check needs none.
 """
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
-from watchdog import approval, fleet, gateway, notify, plan, repair, sqlite, store
+from watchdog import approval, fleet, notify, plan, repair, sqlite, store
 from watchdog.detect.evaluate import Evaluation, Seen, evaluate, lines_by_source
 from watchdog.detect.incidents import fold
 from watchdog.job import Run
 from watchdog.model import Incident, Notification, Outcome, Plan, Report, Rule
 from watchdog.sources.logfile import with_line_numbers
-from watchdog.sources.read import Reading, Sources, read_all, starts_in_log, unwatched_databases
-from watchdog.store.incidents import all_incidents, known_incidents, record_check
-from watchdog.store.measurements import measurements
-from watchdog.store.messages import QUESTIONS, worth_telling
-from watchdog.store.questions import any_asked, work_left
-from watchdog.store.store import RECORD, store_error
-from watchdog.values import TYPE_CHECKING, dataclass, replace
+from watchdog.sources.read import Reading, Sources, read_all, unwatched_databases
+from watchdog.values import TYPE_CHECKING, replace
 
 if TYPE_CHECKING:
     from watchdog.approval import ReplyResult
     from watchdog.gateway import Machine
     from watchdog.repair import Look, LookAgain
 
-DAY, AT_ONCE = timedelta(days=1), timedelta(0)
+AT_ONCE = timedelta(0)
 
 
 def full_check(run: Run) -> Report:
     """Look, remember, hear what people answered, act on what they approved, tell what changed."""
-    try:
+    with store.recording(run.memory):
         report = record(check(run, run.start), run)
         _, unheard = hear(run)
-        report = act_and_tell(noted(report, unheard), run)
-        if any(notification.news in QUESTIONS for notification in report.notifications):
+        report = act_and_tell(report.noted(unheard), run)
+        if any(notification.news in store.QUESTIONS for notification in report.notifications):
             # A question was asked just now: the person with the phone may answer at once.
             replies, unheard = hear(run, run.settings.notify.replies.wait)
-            report = noted(report, unheard)
+            report = report.noted(unheard)
             report = act_and_tell(report, run) if replies else report
         if run.settings.backups:
             failed = sqlite.take_due_backups(run.home, run.state, run.settings.keep_backups, run.now)
-            report = noted(report, failed)
-        if run.settings.fleet is not None:
-            now = datetime.now(run.now.tzinfo)
-            report = noted(report, fleet.publish(report, run.memory, run.settings, now))
-        return report
-    except sqlite3.Error as error:
-        raise store_error(run.memory.path, error, RECORD) from error
+            report = report.noted(failed)
+        return report.noted(fleet.publish(report, run.memory, run.settings, datetime.now(run.now.tzinfo)))
 
 
 def dry_run(run: Run) -> Report:
     """What a full check would find and propose, with holds and exact commands; writes nothing."""
     report = check(run, run.start)
-    report = replace(report, cut_off=work_left(run.store)[1])
-    if not needs_plan(report.incidents):
+    report = replace(report, cut_off=store.work_left(run.store)[1])
+    if not any(incident.needs_plan for incident in report.incidents):
         return report
-    return replace(report, plans=propose(report.incidents, report.not_checked, run, measure(run, report)))
+    return replace(
+        report, plans=propose(report.incidents, report.not_checked, run, run.machine(report.turns))
+    )
 
 
-@dataclass(frozen=True)
-class Replay:
-    """Old logs walked in their own time."""
-
-    report: Report
-    noticed: tuple[datetime, ...]  # when a check would first have told of each incident
-
-
-def replay(run: Run, first: datetime, every: timedelta) -> Replay:
-    """What checks at this pace would have found from `first` until now.
-
-    Findings have a beginning and an end of their own, so that one pass serves any pace.
+def replay(run: Run, first: datetime) -> Report:
+    """What checks from `first` until now would have found: findings begin and end in the time of the logs, so
+    that one pass serves any pace.
     """
-    report = replace(check(replace(run, store=None), None), start=first)
-    rounds = [max(0, -((first - incident.opened_at) // every)) for incident in report.incidents]
-    return Replay(report, tuple(min(first + count * every, run.now) for count in rounds))
+    return replace(check(replace(run, store=None), None), start=first)
 
 
 def look_again(run: Run, machine: Machine) -> LookAgain:
@@ -99,9 +83,9 @@ def look_again(run: Run, machine: Machine) -> LookAgain:
 
 def check(run: Run, start: datetime | None) -> Report:
     """Read from `start` on, evaluate the rules that are due, and say what changes about the incidents."""
-    sources = replace(run.sources, measured=measurements(run.store, run.now))
+    sources = replace(run.sources, measured=store.past_measurements(run.store, run.now))
     seen, reading = look(run.rules, sources, start, run.now)
-    known = known_incidents(run.store, start or run.now)
+    known = store.known_incidents(run.store, start or run.now)
     changes = fold(known, seen, run.not_due, start or run.now, run.now)
     changed = {change.incident.id for change in changes}
     return Report(
@@ -134,8 +118,15 @@ def look(
 
 def record(report: Report, run: Run) -> Report:
     """Remember what a check decided: all of it or nothing."""
-    changes, newly_blind = record_check(run.memory, report, [rule.id for rule in run.rules])
+    changes, newly_blind = store.record_check(run.memory, report, [rule.id for rule in run.rules])
     return replace(report, changes=changes, newly_blind=newly_blind)
+
+
+def hear(run: Run, wait: timedelta = AT_ONCE) -> tuple[tuple[ReplyResult, ...], tuple[str, ...]]:
+    """The answers since the last look, and what did not work; waits this long for one while a question is open."""
+    if not run.settings.notify.replies.channels or not store.any_asked(run.memory):
+        return (), ()
+    return approval.hear(run.messenger(), run.settings.limits, approval.Patience(wait))
 
 
 def act_and_tell(report: Report, run: Run) -> Report:
@@ -143,28 +134,22 @@ def act_and_tell(report: Report, run: Run) -> Report:
     done = act(replace(report, outcomes=()), run)
     sent, unsent = tell(done, run)
     return replace(
-        done,
+        done.noted(unsent),
         outcomes=(*report.outcomes, *done.outcomes),
         notifications=(*report.notifications, *sent),
-        notes=(*report.notes, *unsent),
     )
 
 
 def act(report: Report, run: Run) -> Report:
     """Propose for what is open, record what needs a person's answer, carry out what was approved."""
-    wrong = all_incidents(run.memory, only_open=True)
-    waiting, cut_off = work_left(run.memory)
-    if not waiting and not needs_plan(wrong):
+    wrong = store.all_incidents(run.memory, only_open=True)
+    waiting, cut_off = store.work_left(run.memory)
+    if not waiting and not any(incident.needs_plan for incident in wrong):
         return replace(report, cut_off=cut_off)
-    machine = measure(run, report)
+    machine = run.machine(report.turns)
     plans = ask(wrong, report.not_checked, run, machine)
     outcomes = repair.carry_out_approved(run.memory, machine, look_again(run, machine))
-    return replace(report, plans=plans, outcomes=outcomes, cut_off=work_left(run.memory)[1])
-
-
-def needs_plan(incidents: Sequence[Incident]) -> bool:
-    """Whether there is a recipe for anything that is wrong."""
-    return any(incident.recipe and incident.status != "resolved" for incident in incidents)
+    return replace(report, plans=plans, outcomes=outcomes, cut_off=store.work_left(run.memory)[1])
 
 
 def propose(
@@ -186,26 +171,9 @@ def ask(
     return approval.submit(run.memory, plans, run.now)
 
 
-def measure(run: Run, report: Report) -> Machine:
-    """The gateway, what supervises it, and the machine, as they are now."""
-    starts = starts_in_log(run.sources, run.now - DAY, run.now)
-    machine = gateway.measure_machine(run.home, run.state, run.settings, starts)
-    if machine.gateway.turns:
-        return machine
-    # Hermes 0.13 does not count the chats that it works on; its logs tell.
-    return replace(machine, gateway=replace(machine.gateway, turns=report.turns))
-
-
-def hear(run: Run, wait: timedelta = AT_ONCE) -> tuple[tuple[ReplyResult, ...], tuple[str, ...]]:
-    """The answers since the last look, and what did not work; waits this long for one while a question is open."""
-    if not run.settings.notify.replies.channels or not any_asked(run.memory):
-        return (), ()
-    return approval.hear(run.messenger(), run.settings.limits, approval.Patience(wait))
-
-
 def tell(report: Report, run: Run) -> tuple[tuple[Notification, ...], tuple[str, ...]]:
     """Close questions, choose what is worth saying, ask, deliver; what was said, and what did not work."""
-    if not worth_telling(run.memory, report, run.settings.notify, run.now):
+    if not store.worth_telling(run.memory, report, run.settings.notify, run.now):
         return (), ()
     messenger = run.messenger()
     ended, unclosed = approval.close_questions(report.outcomes, messenger)
@@ -220,7 +188,3 @@ def tell_outcomes(outcomes: Sequence[Outcome], run: Run) -> None:
     """After a plan was carried out from the command line: look again, remember, tell everyone who was asked."""
     report = record(check(run, run.start), run)
     tell(replace(report, outcomes=tuple(outcomes)), run)
-
-
-def noted(report: Report, notes: Sequence[str]) -> Report:
-    return replace(report, notes=(*report.notes, *notes)) if notes else report

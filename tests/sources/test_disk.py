@@ -13,7 +13,7 @@ from watchdog.pipeline import check, look, record
 from watchdog.sources import disk
 from watchdog.sources.read import Sources
 from watchdog.store import Store
-from watchdog.store.measurements import measurements, save_measurement
+from watchdog.store.measurements import past_measurements, save_measurement
 from watchdog.values import replace
 
 
@@ -57,7 +57,7 @@ def test_each_check_leaves_a_measurement_for_the_next_ones(home, book):
     rules = [rule for rule in book.rules if rule.id == "disk-low"]
     run = replace(run_of(book, store, NOW, Sources(home())), rules=rules)
     record(check(run, run.start), run)
-    kept = measurements(store, NOW)
+    kept = past_measurements(store, NOW)
     assert [one.at for one in kept] == [NOW] and kept[0].facts["size"] > 0
 
 
@@ -65,7 +65,7 @@ def test_a_daemon_that_checks_every_minute_keeps_one_measurement_in_ten_minutes_
     store = Store.in_memory()
     for minute in range(61):
         save_measurement(store, NOW + timedelta(minutes=minute), {"free": minute})
-    kept = [one.facts["free"] for one in measurements(store, NOW + timedelta(hours=1))]
+    kept = [one.facts["free"] for one in past_measurements(store, NOW + timedelta(hours=1))]
     assert kept[-1] == 60 and len(kept) <= 8
     assert all(later - earlier >= 10 for earlier, later in pairwise(kept[:-1]))
 
@@ -74,4 +74,4 @@ def test_measurements_are_forgotten_after_half_a_day():
     store = Store.in_memory()
     save_measurement(store, NOW, {"free": 1})
     save_measurement(store, NOW + timedelta(hours=13), {"free": 2})
-    assert [one.facts["free"] for one in measurements(store, NOW + timedelta(hours=13))] == [2]
+    assert [one.facts["free"] for one in past_measurements(store, NOW + timedelta(hours=13))] == [2]

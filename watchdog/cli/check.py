@@ -144,12 +144,12 @@ def run_replay(args: argparse.Namespace) -> int:
             f"{sources.logs} has no gateway.log or agent.log with a readable record; nothing to replay"
         )
     until = in_zone(args.until, job) if args.until else last
-    done = replay(job.run(None, until, stated=args.gateway), first, args.every)
+    report = replay(job.run(None, until, stated=args.gateway), first)
     if args.json:
-        value = _words().as_json(done.report)
-        for incident, noticed in zip(value["incidents"], done.noticed, strict=True):
-            incident["noticed_at"] = iso(noticed)
+        value = _words().as_json(report)
+        for incident, at in zip(value["incidents"], _words().noticed(report, args.every), strict=True):
+            incident["noticed_at"] = iso(at)
         print_json(value)
     else:
-        print(_words().timeline(done, colours()))
-    return WRONG if _open(done.report.incidents) else WELL
+        print(_words().timeline(report, args.every, colours()))
+    return WRONG if _open(report.incidents) else WELL

@@ -72,6 +72,11 @@ class Incident:
     evidence: tuple[Event, ...] = ()
     fields: Mapping[str, Any] = field(default_factory=nothing)  # of its sentence
 
+    @property
+    def needs_plan(self) -> bool:
+        """Whether it is there, and a recipe says what to do about it."""
+        return bool(self.recipe) and self.status != "resolved"
+
 
 @dataclass(frozen=True)
 class Change:

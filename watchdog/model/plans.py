@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from watchdog.model.incidents import Change, Finding, Incident
 from watchdog.model.reason import PLAN_TITLE, Reason, nothing
 from watchdog.model.rules import Step, Verify
-from watchdog.values import Any, dataclass, field
+from watchdog.values import Any, dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,10 @@ class Report:
         return (
             bool(self.outcomes) or self.newly_blind or any(change.what != "seen" for change in self.changes)
         )
+
+    def noted(self, notes: Sequence[str]) -> Report:
+        """The same report with these notes, too."""
+        return replace(self, notes=(*self.notes, *notes)) if notes else self
 
     @property
     def incidents(self) -> tuple[Incident, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from watchdog.model import SEVERITIES, Event, Incident, Plan, Reason, Report
 from watchdog.notify.translate import in_english
@@ -174,21 +174,26 @@ def plan_lines(plan: Plan, colour: bool) -> list[str]:
     return lines
 
 
-def timeline(replay: Any, colour: bool = False) -> str:
-    """A replay as people read it: what would have been noticed, when, and how it ended."""
+def noticed(report: Report, every: timedelta) -> list[datetime]:
+    """When a check would first have told of each incident of a replay, at this pace."""
+    rounds = [max(0, -((report.start - incident.opened_at) // every)) for incident in report.incidents]
+    return [min(report.start + count * every, report.now) for count in rounds]
+
+
+def timeline(report: Report, every: timedelta, colour: bool = False) -> str:
+    """A replay as people read it: what would have been noticed at this pace, when, and how it ended."""
     lines = [
         paint(
-            f"Replay of {replay.report.home} from {clock(replay.report.start)} to {clock(replay.report.now)}",
+            f"Replay of {report.home} from {clock(report.start)} to {clock(report.now)}",
             "dim",
             colour,
         )
     ]
-    lines += blind_lines(replay.report.blind, replay.report.not_checked, colour)
-    for incident, noticed in sorted(
-        zip(replay.report.incidents, replay.noticed, strict=True), key=lambda pair: pair[1]
-    ):
+    lines += blind_lines(report.blind, report.not_checked, colour)
+    pairs = zip(report.incidents, noticed(report, every), strict=True)
+    for incident, at in sorted(pairs, key=lambda pair: pair[1]):
         lines.append(
-            f"{clock(noticed)}  {paint(incident.severity, incident.severity, colour)}  {incident.rule}: {redact(incident.says)}"
+            f"{clock(at)}  {paint(incident.severity, incident.severity, colour)}  {incident.rule}: {redact(incident.says)}"
         )
         held = (
             f"until {clock(incident.resolved_at)}"
@@ -212,8 +217,8 @@ def timeline(replay: Any, colour: bool = False) -> str:
                     colour,
                 )
             )
-    lines += [paint(f"note  {note}", "dim", colour) for note in replay.report.notes]
-    if not replay.report.incidents:
+    lines += [paint(f"note  {note}", "dim", colour) for note in report.notes]
+    if not report.incidents:
         lines.append(paint("Nothing would have been found.", "good", colour))
     return "\n".join(lines)
 

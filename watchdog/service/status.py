@@ -10,7 +10,7 @@ from typing import Any
 
 from watchdog.config.schedule import next_due, next_fire
 from watchdog.errors import WatchdogError
-from watchdog.gateway.machine import Machine, measure_machine
+from watchdog.gateway.machine import Machine
 from watchdog.gateway.supervisor import UNKNOWN
 from watchdog.job import Job
 from watchdog.model import Plan, Reason
@@ -19,7 +19,7 @@ from watchdog.reports.check import by_severity
 from watchdog.reports.status import BackupAge, GatewaySeen, LastAnswer, Status
 from watchdog.service import install
 from watchdog.service.daemon_note import read_note
-from watchdog.sources.read import records_of, starts_in_log
+from watchdog.sources.read import records_of
 from watchdog.sqlite import backup, daily_backup
 from watchdog.sqlite.inspect import databases
 from watchdog.store import Store
@@ -30,8 +30,7 @@ from watchdog.system.lock import at_work
 
 ANSWERS_SINCE = timedelta(days=2)
 PATIENCE = timedelta(minutes=10)  # a check may be so late before anybody should wonder
-DAY = timedelta(days=1)
-LONGEST_PACE = DAY  # of a schedule whose times we cannot tell
+LONGEST_PACE = timedelta(days=1)  # of a schedule whose times we cannot tell
 
 Measure = Callable[[Job], Machine]
 Crontab = Callable[[], str]
@@ -39,8 +38,7 @@ Crontab = Callable[[], str]
 
 def machine_of(job: Job) -> Machine:
     """The machine of this job as it is now: its gateway, what runs it, its disk."""
-    starts = starts_in_log(job.sources(), job.now - DAY, job.now)
-    return measure_machine(job.home, job.state, job.settings, starts)
+    return job.run(None, job.now).machine()
 
 
 def gather(job: Job, measure: Measure = machine_of, crontab: Crontab | None = None) -> Status:

@@ -16,7 +16,7 @@ KEEP = timedelta(hours=12)
 APART = timedelta(minutes=10)  # closer ones replace one another: a daemon checks every few seconds
 
 
-def measurements(store: Store | None, now: datetime) -> tuple[Measurement, ...]:
+def past_measurements(store: Store | None, now: datetime) -> tuple[Measurement, ...]:
     """Those of the last hours, oldest first; none in a store that an older version made."""
     if store is None:
         return ()

@@ -94,6 +94,15 @@ def _of_the_disk(folder: Path) -> Trouble:
     return Trouble.OTHER if os.access(folder, os.W_OK, effective_ids=True) else Trouble.READ_ONLY
 
 
+@contextmanager
+def recording(store: Store) -> Iterator[None]:
+    """A failure of SQLite in here becomes a StoreError that says what was not begun."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise store_error(store.path, error, RECORD) from error
+
+
 def reads_rows(function: Callable[Given, Result]) -> Callable[Given, Result]:
     """A function whose rows may hold what no version of this program wrote: StoreError, and no traceback."""
 
