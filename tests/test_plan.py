@@ -116,23 +116,23 @@ def test_two_broken_databases_are_healed_under_one_stop():
 )
 def test_a_restart_that_cannot_help_is_refused_with_the_reason(rule, text, why):
     made = plan(incident(rule, "k", "restart-gateway", evidence=(Event(START, "gateway.log", text),)))
-    assert made.hold.final and why in waits_for(made) and made.steps == ()
+    assert made.hold.until is None and why in waits_for(made) and made.steps == ()
 
 
 def test_a_full_disk_is_measured_and_keeps_every_restart_back():
     machine = Machine(HOME)
     world = replace(machine.world(), free=1_000_000)
     (made,) = make_plans((STUCK,), book(), History(), world, START)
-    assert made.hold.final and "1 MB are free" in waits_for(made)
+    assert made.hold.until is None and "1 MB are free" in waits_for(made)
     (made,) = make_plans((BROKEN,), book(), History(), world, START)
-    assert made.hold.final
+    assert made.hold.until is None
 
 
 def test_a_gateway_that_ended_with_code_78_has_a_bad_config():
     world = Machine(HOME).world()
     world = replace(world, supervisor=replace(world.supervisor, exit_status=78))
     (made,) = make_plans((DEAD,), book(), History(), world, START)
-    assert made.hold.final and "code 78" in waits_for(made)
+    assert made.hold.until is None and "code 78" in waits_for(made)
 
 
 def test_a_permission_problem_is_told_before_anyone_is_asked():
@@ -264,7 +264,7 @@ def test_pauses_double_up_to_the_longest():
 def test_a_cure_that_failed_for_a_key_is_not_tried_again_for_it_but_for_another():
     history = History(actions=(done(state="failed", ago=timedelta(days=2)),))
     refused = plan(STUCK, history=history)
-    assert refused.hold.final and "did not help" in waits_for(refused)
+    assert refused.hold.until is None and "did not help" in waits_for(refused)
     assert plan(incident(key="telegram/43"), history=history).hold is None
 
 
@@ -300,7 +300,7 @@ def test_the_digest_is_of_what_would_be_done_and_of_nothing_else():
 def test_a_fact_that_was_not_measured_or_is_unfit_makes_no_plan():
     for value in ("", "-rf", "a\nb", "x" * 5000):
         made = plan(replace(BROKEN, facts={"database": value}))
-        assert made.hold.final and made.steps == (), value
+        assert made.hold.until is None and made.steps == (), value
 
 
 def test_auto_is_one_line_of_the_settings_and_never_spreads_to_other_recipes():

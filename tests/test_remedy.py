@@ -153,7 +153,7 @@ def test_when_it_is_not_better_the_watchdog_disarms_itself_and_says_why(store, m
     )
     assert disarmed(store, machine).why.key == Ended.DID_NOT_HELP
     (held,) = propose(machine, store)
-    assert held.hold.final and "did not help" in waits_for(held)
+    assert held.hold.until is None and "did not help" in waits_for(held)
 
 
 def test_blind_is_not_quiet(store, machine):

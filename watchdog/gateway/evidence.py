@@ -75,7 +75,6 @@ class Lifecycle:
     at: datetime
     exit_code: int | None = None
     exit_reason: str = ""
-    suspected_oom: bool = False  # of the life before
 
 
 @dataclass(frozen=True)
@@ -211,7 +210,6 @@ def _lifecycle(value: dict[str, Any], now: datetime) -> Lifecycle | None:
         at,
         code if type(code) is int and -256 < code < 256 else None,
         _sentence(value.get("exit_reason")),
-        value.get("prior_suspected_oom") is True,
     )
 
 

@@ -18,7 +18,6 @@ class Hold:
 
     reason: Reason
     until: datetime | None = None
-    final: bool = False  # a refusal: no waiting will change it
 
 
 @dataclass(frozen=True)

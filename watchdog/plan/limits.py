@@ -88,7 +88,7 @@ class Situation:
 def hold(plan: Plan, recipes: Sequence[Recipe], situation: Situation) -> Hold | None:
     """Why this plan must wait: the first reason that only a person can lift, else the one that lasts longest."""
     if situation.diagnosis.blocked and plan.restarts:
-        return Hold(situation.diagnosis.blocked, final=True)
+        return Hold(situation.diagnosis.blocked)
     holds = [
         *_may_not(plan, situation),
         *_waiting(recipes, situation),

@@ -147,7 +147,7 @@ def _refusal(incident: Incident, recipe: Recipe, situation: Situation, why: Reas
         (),
         (),
         "",
-        hold=Hold(why, final=True),
+        hold=Hold(why),
         chain=chain,
         also=also,
         advice=situation.diagnosis.advice(restarts=False),

@@ -22,7 +22,6 @@ class Journal:
     pages: int = 0  # size of the database before the transaction
     frames: Mapping[int, int] = field(default_factory=dict)  # page -> offset of its content before
     torn: bool = False  # a record is damaged: what follows it is not taken back
-    super_journal: str = ""  # of a transaction over several databases
 
 
 def read_journal(fd: int) -> Journal:
@@ -36,7 +35,7 @@ def read_journal(fd: int) -> Journal:
         return Journal()
     name = _super_journal(fd, size)
     if name and not os.path.exists(name):
-        return Journal(super_journal=name)  # all databases of the transaction were committed
+        return Journal()  # all databases of the transaction were committed
     frames: dict[int, int] = {}
     torn = False
     offset = 0

@@ -44,7 +44,7 @@ class Fresh:
             if os.path.exists(leftover):
                 os.unlink(leftover)
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        self.path, self.salvage_path = path, salvage
+        self.path = path
         self.db = connect(path, "mode=rw")
         self.db.text_factory = lambda raw: _text(raw)
         for pragma in (
@@ -67,7 +67,7 @@ class Fresh:
         self.side.execute("PRAGMA synchronous=OFF")
         self.side.execute("CREATE TABLE salvaged(tbl TEXT, id INTEGER, why TEXT, what TEXT, value TEXT)")
         self.tallies: dict[str, Tally] = {}
-        self.kept_aside = self.mended = 0
+        self.mended = 0
         self.doubtful: dict[str, dict[int, str]] = {}
         self.lost_keys: dict[str, set[tuple]] = {}  # primary keys of lost rows, where an index names them
         self.db.execute("BEGIN")
@@ -216,7 +216,6 @@ class Fresh:
     def aside(self, layout: Layout | None, rowid: int, values: Sequence[Value], why: str) -> None:
         """Keep what cannot go into its table, for a person to look at."""
         names = layout.names if layout else tuple(f"column {number}" for number in range(len(values)))
-        self.kept_aside += 1
         for name, value in zip(names, values, strict=False):
             if value is not None:
                 self.note(layout.table if layout else "", rowid, why, name, value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import struct
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from watchdog.sqlite.damaged_file import Opened
@@ -257,6 +257,3 @@ def stray_leaves(pages: Pages) -> tuple[array, array]:
         if page.pointers:
             (tables if page.kind == TABLE_LEAF else indexes).append(number)
     return tables, indexes
-
-
-Guesses = Mapping[str, tuple[Layout, ...]]

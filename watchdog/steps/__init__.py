@@ -1,9 +1,8 @@
 """What can be done: one module per kind of step.
 
 A module has KIND; Args, a frozen dataclass of text, flags and durations; read(section) → Args; describe(args,
-machine) → the words a person approves, with the exact command; run(args, machine) → Outcome; REPEATABLE, whether
-a step that was cut off half way may be begun again; and CHANGES, whether files or processes are changed by
-it.
+machine) → the words a person approves, with the exact command; run(args, machine) → Outcome; and
+REPEATABLE, whether a step that was cut off half way may be begun again.
 """
 
 from watchdog.values import TYPE_CHECKING, lazy

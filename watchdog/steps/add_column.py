@@ -14,7 +14,6 @@ from watchdog.values import dataclass
 
 KIND = "add_column"
 REPEATABLE = True  # a column that is there is not added again
-CHANGES = True
 
 
 @dataclass(frozen=True)

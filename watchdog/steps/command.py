@@ -17,7 +17,6 @@ from watchdog.values import dataclass
 
 KIND = "command"
 REPEATABLE = False  # nobody knows what half of it did
-CHANGES = True
 _SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "fish", "csh", "tcsh", "busybox", "cmd", "powershell", "pwsh"}
 _LAUNCHERS = {
     "env",

@@ -15,7 +15,6 @@ from watchdog.values import dataclass, replace
 
 KIND = "gateway"
 REPEATABLE = True  # each first looks whether it is already as wanted
-CHANGES = True
 _VERBS = ("stop", "start", "restart")
 _UP_WITHIN = timedelta(seconds=90)
 

@@ -16,7 +16,6 @@ from watchdog.values import dataclass
 
 KIND = "heal_database"
 REPEATABLE = True  # works on a copy; the swap is one rename
-CHANGES = True
 
 
 @dataclass(frozen=True)

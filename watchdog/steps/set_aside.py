@@ -19,7 +19,6 @@ from watchdog.values import dataclass
 
 KIND = "set_aside"
 REPEATABLE = True  # what was moved is not there to be moved again
-CHANGES = True
 SIDECARS = ("-wal", "-shm", "-journal")
 
 
