@@ -60,7 +60,7 @@ def read_journal(fd: int) -> Journal:
                 frames.setdefault(number, offset + 4)
             offset += page_size + 8
         offset = -(-offset // sector) * sector
-    return Journal(True, page_size, pages, frames, torn and bool(frames), name)
+    return Journal(True, page_size, pages, frames, torn and bool(frames))
 
 
 def _checksum(data: bytes, nonce: int) -> int:
