@@ -126,7 +126,7 @@ class Life:
 @pytest.fixture
 def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Life:
     shipped = tmp_path / "shipped"
-    shipped.mkdir()
+    (shipped / "detect").mkdir(parents=True)
     monkeypatch.setattr(rule_files, "shipped_folder", lambda: shipped)
     one = Life(tmp_path)
 

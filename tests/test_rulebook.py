@@ -14,9 +14,10 @@ import yaml
 from effort import rounds
 
 from watchdog.cli import main
+from watchdog.config import rules as rule_files
 from watchdog.config.rules import shipped_folder
 from watchdog.config.yaml import read_documents
-from watchdog.errors import ConfigError
+from watchdog.errors import ConfigError, WatchdogError
 from watchdog.job import load_rules, read_rule
 
 HERE = Path(__file__).parent
@@ -54,6 +55,12 @@ def test_a_rule_of_the_same_id_replaces_the_shipped_one(tmp_path):
     (tmp_path / "detect" / "telegram-down.yaml").write_text(GOOD.format(name="telegram-down"))
     rule = load_rules(tmp_path).rule("telegram-down")
     assert rule is not None and rule.say == "it died" and str(tmp_path) in rule.where
+
+
+def test_a_package_that_lost_its_rules_is_an_error_and_not_a_quiet_gateway(tmp_path, monkeypatch):
+    monkeypatch.setattr(rule_files, "shipped_folder", lambda: tmp_path / "gone")
+    with pytest.raises(WatchdogError, match="rules that come with the package are missing"):
+        load_rules(tmp_path)
 
 
 def test_two_lines_switch_a_shipped_rule_off(tmp_path):

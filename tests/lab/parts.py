@@ -65,7 +65,7 @@ USED = {
 }
 INSTALL_LIMIT = 600
 CHECKOUT = Path(__file__).resolve().parents[2]
-SOURCES = ("pyproject.toml", "README.md", "LICENSE", "constraints.txt", "watchdog", "rules")
+SOURCES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "constraints.txt", "watchdog", "rules")
 COMMAND = Path(os.environ.get("LAB_WATCHDOG") or Path(sys.executable).parent / "hermes-watchdog")
 
 

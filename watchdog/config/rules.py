@@ -12,7 +12,7 @@ from pathlib import Path
 
 from watchdog.config.lines import LineSample, Vocabulary, Word, read_word
 from watchdog.config.yaml import Section, _near, read_documents, read_translations
-from watchdog.errors import ConfigError, Problem
+from watchdog.errors import ConfigError, Problem, WatchdogError
 from watchdog.model import EVERY_CHECK, SEVERITIES, Condition, Recipe, Rule
 from watchdog.system.files import open_regular
 from watchdog.text import harmless
@@ -105,6 +105,10 @@ def _read_lines(
 
 def load(*folders: Path, kinds: Kinds, shipped: bool = True) -> Rulebook:
     """The shipped rules, then each folder's over them (same id replaces); ConfigError with all mistakes."""
+    if shipped and not (shipped_folder() / "detect").is_dir():  # without rules everything would look well
+        raise WatchdogError(
+            f"{shipped_folder()}: the rules that come with the package are missing; install it again"
+        )
     problems: list[Problem] = []
     vocabulary, _ = _read_lines([shipped_folder(), *folders], problems)
     rules: dict[str, Rule] = {}
