@@ -38,7 +38,8 @@ if not TYPE_CHECKING:
                 for n, k in getattr(base, "__annotations__", {}).items()
             }
             twin = dataclasses.make_dataclass(cls.__name__, [(name, kinds[name]) for name in cls.__fields__])
-            return twin.__dataclass_fields__
+            cls.__dataclass_fields__ = twin.__dataclass_fields__  # made once: it takes a millisecond
+            return cls.__dataclass_fields__
 
     def dataclass(cls=None, /, *, frozen=False):
         """Objects with the annotated fields: compared by value, printed by field, and unchangeable if frozen."""

@@ -28,12 +28,9 @@ class Diagnosis:
     """Open incidents, causes before their effects."""
 
     incidents: tuple[Incident, ...]
-    prognoses: tuple[Prognosis, ...]
+    prognoses: Mapping[str, Prognosis]  # by name_of(incident)
     rules: Mapping[str, Rule]
     blocked: Reason | None = None  # why nothing may be restarted at all, whatever the recipes say
-
-    def prognosis(self, incident: Incident) -> Prognosis:
-        return self.prognoses[self.incidents.index(incident)]
 
     def advice(self, restarts: bool) -> tuple[Reason, ...]:
         """What helps against incidents without a recipe.
@@ -122,7 +119,7 @@ def diagnose(incidents: Iterable[Incident], rules: Mapping[str, Rule], machine: 
         )
     elif machine.supervisor.exit_status == 78:  # Hermes' own word for a config that it cannot use
         blocked = Reason(Cause.EXIT_78, {"why": Reason(Cause.BAD_CONFIG)})
-    prognoses = tuple(judge(incident, _rule_of(incident, rules)) for incident in ordered)
+    prognoses = {name_of(incident): judge(incident, _rule_of(incident, rules)) for incident in ordered}
     return Diagnosis(tuple(ordered), prognoses, rules, blocked)
 
 

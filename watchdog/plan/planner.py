@@ -116,7 +116,7 @@ def _part(incident: Incident, situation: Situation) -> Part | Plan:
         return _refusal(incident, first, situation, Reason(Refuse.TRIED, {"key": name_of(incident)}))
     if recipe.approval == "never" and recipe.id not in machine.limits.auto:
         return _refusal(incident, recipe, situation, Reason(Refuse.ADVICE_ONLY))
-    prognosis = diagnosis.prognosis(incident)
+    prognosis = diagnosis.prognoses[name_of(incident)]
     only_restarts = all(step.kind == "gateway" for step in recipe.steps) and any(
         step.kind == "gateway" and step.args.do != "stop" for step in recipe.steps
     )
