@@ -35,7 +35,7 @@ from watchdog.notify import deliver as notify
 from watchdog.store import Store
 from watchdog.text import redact
 
-sys.path.insert(0, str(Path(__file__).parent / "channels"))
+sys.path.insert(0, str(Path(__file__).parent / "approval" / "channels"))
 from phones import TOKEN
 
 IN_LOGS = {

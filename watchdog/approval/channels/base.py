@@ -8,7 +8,7 @@
 
 They talk HTTP and decide nothing: whose answer counts, and what for, is decided in replies.py and
 record.py. A new channel is a module with these functions, a line in KINDS, and the table of tests in
-tests/channels.
+tests/approval/channels.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from watchdog.errors import Problem
 from watchdog.model import Condition, Rule
 from watchdog.steps import KINDS
 
-BAD = Path(__file__).parent / "bad" / "recipes"
+BAD = Path(__file__).parents[1] / "bad" / "recipes"
 GATEWAY = Condition("gateway", None)
 
 

@@ -480,6 +480,6 @@ def test_without_the_extra_the_command_says_what_to_install(tmp_path: Path) -> N
         [sys.executable, "-c", blocker, "serve", "--listen", "127.0.0.1:0", *where],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
     )
     assert done.returncode == 2 and "hermes-watchdog[web]" in done.stderr

@@ -78,7 +78,7 @@ def test_the_json_of_a_replay_is_the_documented_contract(capsys):
 def test_every_field_of_the_contract_is_in_the_documentation(capsys):
     _, out, _ = run(capsys, "replay", str(STUCK), "--json")
     told = json.loads(out)
-    page = (Path(__file__).parent.parent / "docs" / "json.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "json.md").read_text("utf-8")
     names = {*told, *(told["incidents"][0] if told["incidents"] else ())}
     assert {name for name in names if f"`{name}`" not in page} == set()
 

@@ -20,7 +20,7 @@ from watchdog.cli import main
 from watchdog.demo import home as demo_home
 from watchdog.demo.story import CODE, DemoPhone, Stage, cells
 
-TOP = Path(__file__).parent.parent
+TOP = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")

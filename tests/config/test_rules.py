@@ -20,8 +20,8 @@ from watchdog.config.yaml import read_documents
 from watchdog.errors import ConfigError, WatchdogError
 from watchdog.job import load_rules, read_rule
 
-HERE = Path(__file__).parent
-TOP = Path(__file__).parent.parent
+HERE = Path(__file__).parents[1]
+TOP = Path(__file__).parents[2]
 BAD = sorted((HERE / "bad" / "rules").glob("*.yaml"))
 GOOD = """\
 id: {name}

@@ -344,7 +344,7 @@ def test_profiles_are_homes_of_their_own(tmp_path: Path) -> None:
 
 
 def test_the_example_crontab_has_the_two_paces_and_the_line_that_install_writes() -> None:
-    text = (Path(__file__).parent.parent / "crontab.example").read_text()
+    text = (Path(__file__).parents[2] / "crontab.example").read_text()
     python, home = "/home/me/.local/share/pipx/venvs/hermes-watchdog/bin/python", Path("/home/me/.hermes")
     assert cron_entry(Entry(home, python)).splitlines()[1] in text
     assert "# " + cron_entry(Entry(home, python, every="0 8,14,22 * * *")).splitlines()[1] in text

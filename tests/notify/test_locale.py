@@ -29,7 +29,7 @@ from watchdog.sqlite.faults import Detail, Fault
 from watchdog.store.messages import News, Subject
 from watchdog.store.reasons import pack_fields, unpack_fields
 
-SAMPLES = Path(__file__).parents[1] / "samples" / "logs"
+SAMPLES = Path(__file__).parents[2] / "samples" / "logs"
 
 EN, ZH = context("en"), context("zh")
 FIELDS = {
