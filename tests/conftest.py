@@ -7,15 +7,14 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from homes import NOW, dated
+from homes import BOOK, NOW, dated
 
 from watchdog.config.rules import Rulebook
-from watchdog.job import load_rules
 
 
 @pytest.fixture(scope="session")
 def book() -> Rulebook:
-    return load_rules()
+    return BOOK
 
 
 @pytest.fixture(scope="session")

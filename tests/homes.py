@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
+from watchdog.config.cache import load_cached
 from watchdog.config.rules import shipped_vocabulary
+from watchdog.job import load_rules
 from watchdog.model import Report
 from watchdog.sources.chat_text import ChatText
 from watchdog.sources.process import Farewells
@@ -16,6 +18,9 @@ from watchdog.store.incidents import record_check
 
 SAMPLES = Path(__file__).parent.parent / "samples" / "logs"
 NOW = datetime(2026, 5, 19, 10, 41, tzinfo=UTC)
+NOWHERE = Path("/nowhere")
+# Kept with the program, as any command keeps it: every test that runs one reads no rule file again.
+BOOK = load_cached(NOWHERE, NOWHERE, load_rules, write=False, remember=True)
 
 
 def dated(text: str, day: str = "2026-05-19") -> str:

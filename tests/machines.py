@@ -8,21 +8,20 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
+from homes import BOOK
+
 from watchdog import pipeline
 from watchdog.config.limits import Limits
-from watchdog.config.recipes import read_recipe
 from watchdog.config.rules import Rulebook
 from watchdog.config.settings import Settings
-from watchdog.config.yaml import read_documents
 from watchdog.gateway.machine import GatewayProcess
 from watchdog.gateway.machine import Machine as RealMachine
 from watchdog.gateway.supervisor import SYSTEM, Supervisor
-from watchdog.job import Run, load_rules
+from watchdog.job import Run
 from watchdog.model import Incident, Plan, Reason, Recipe, plain
 from watchdog.notify.translate import in_english
 from watchdog.repair import Look
 from watchdog.sources.read import Sources
-from watchdog.steps import KINDS
 from watchdog.store import Store
 from watchdog.system.commands import Ran
 
@@ -32,14 +31,7 @@ RULES = Path(__file__).parent.parent / "rules"
 
 
 def shipped() -> dict[str, Recipe]:
-    problems: list = []
-    recipes = [
-        read_recipe(section, KINDS)
-        for path in sorted((RULES / "recipes").glob("*.yaml"))
-        for section in read_documents(str(path), path.read_bytes(), problems)
-    ]
-    assert not problems, problems
-    return {recipe.id: recipe for recipe in recipes}
+    return dict(BOOK.recipes)
 
 
 def run_of(book: Rulebook, store: Store | None, now: datetime, sources: Sources | None = None) -> Run:
@@ -81,10 +73,7 @@ def waits_for(plan: Plan) -> str:
 
 def book(recipes: Mapping[str, Recipe] | None = None) -> Rulebook:
     """The shipped rules, with these recipes."""
-    return Rulebook(_SHIPPED.rules, shipped() if recipes is None else recipes)
-
-
-_SHIPPED = load_rules()
+    return Rulebook(BOOK.rules, shipped() if recipes is None else recipes)
 
 
 @dataclass

@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from homes import BOOK
+
 from watchdog import pipeline
 from watchdog.approval import replies
 from watchdog.config.notify_settings import NotifySettings
 from watchdog.config.rules import Rulebook
 from watchdog.config.settings import Settings
-from watchdog.job import Run, load_rules
+from watchdog.job import Run
 from watchdog.model import (
     Change,
     Event,
@@ -47,7 +49,6 @@ from watchdog.steps.reasons import Describe
 
 NOW = datetime(2026, 5, 19, 8, 41, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
-BOOK = load_rules()
 STUCK = {"platform": "telegram", "chat": "42", "waited": 26 * MINUTE, "longer_than": 15 * MINUTE}
 
 

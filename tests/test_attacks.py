@@ -17,7 +17,7 @@ from datetime import UTC
 from pathlib import Path
 
 import pytest
-from homes import NOW
+from homes import BOOK, NOW
 from machines import Machine, incident, propose, run_of, said, waits_for
 from machines import ask as ask_for
 
@@ -606,7 +606,7 @@ def test_a_board_whose_name_is_a_trick_is_passed_over_and_told(tmp_path):
     assert [path.parent.name for path in databases(tmp_path)] == ["plain"]
     assert passed_over(tmp_path).startswith("5 databases in kanban/boards were not looked at")
     sources = Sources(tmp_path, zone=UTC, stated="running")
-    run = run_of(load_rules(), None, NOW, sources)
+    run = run_of(BOOK, None, NOW, sources)
     report = check(run, run.start)
     assert any("5 databases in kanban/boards" in note for note in report.notes)
 
@@ -755,7 +755,7 @@ def test_a_store_that_is_full_is_told_as_that_and_not_as_our_fault(tmp_path):
         with pytest.raises(
             WatchdogError, match=r"cannot record in .*full; what could not be recorded was not begun"
         ):
-            full_check(run_of(load_rules(), store, NOW, sources))
+            full_check(run_of(BOOK, store, NOW, sources))
 
 
 def test_what_goes_on_after_a_crash_is_what_was_approved(tmp_path):

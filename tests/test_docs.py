@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from homes import BOOK
 
 from watchdog.cli.main import COMMANDS, main
 from watchdog.cli.parser import make_parser
@@ -19,7 +20,6 @@ from watchdog.config.limits import read_limits
 from watchdog.config.notify_settings import read_notify
 from watchdog.config.rules import shipped_folder
 from watchdog.config.settings import Settings, load_settings
-from watchdog.job import load_rules
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -202,7 +202,7 @@ def test_commands_in_the_text_exist(page: Path):
 def test_the_readme_names_every_command_rule_and_exit_code():
     for name in COMMANDS:
         assert f"`{name}`" in README, f"command {name}"
-    for rule in load_rules().rules:
+    for rule in BOOK.rules:
         assert f"`{rule.id}`" in README, f"rule {rule.id}"
     assert (
         "0 all well · 1 something is wrong · 2 bad configuration or arguments · 3 the watchdog itself failed"
@@ -212,9 +212,9 @@ def test_the_readme_names_every_command_rule_and_exit_code():
 
 def test_the_dry_run_in_the_readme_has_todays_words():
     shown = re.search(r"```\nDry run over.*?```", README, re.DOTALL).group()
-    rule = load_rules().rule("database-broken")
+    rule = BOOK.rule("database-broken")
     assert rule.title in shown and f"proposed: {rule.recipe}" in shown
-    assert load_rules().recipes[rule.recipe].title in shown
+    assert BOOK.recipes[rule.recipe].title in shown
 
 
 def test_the_readme_gives_a_reason_for_every_dependency():
@@ -230,7 +230,7 @@ def test_the_page_of_rules_has_a_row_for_every_rule_and_a_word_for_every_kind():
     from watchdog.detect import KINDS
 
     page = (ROOT / "docs" / "rules.md").read_text("utf-8")
-    for rule in load_rules().rules:
+    for rule in BOOK.rules:
         assert f"| `{rule.id}` |" in page
     for kind in (*KINDS, "any"):
         assert f"**{kind}**" in page
@@ -238,7 +238,7 @@ def test_the_page_of_rules_has_a_row_for_every_rule_and_a_word_for_every_kind():
 
 def test_the_page_of_recipes_names_every_recipe():
     page = (ROOT / "docs" / "recipes.md").read_text("utf-8")
-    for recipe in load_rules().recipes:
+    for recipe in BOOK.recipes:
         assert f"`{recipe}`" in page
 
 

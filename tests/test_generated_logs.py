@@ -18,15 +18,9 @@ sys.path.insert(0, str(ROOT))
 from bench.generate import generate  # noqa: E402
 from bench.randomlogs import drowsy_home, random_home  # noqa: E402
 from watchdog.config.rules import Rulebook  # noqa: E402
-from watchdog.job import load_rules  # noqa: E402
 from watchdog.pipeline import look  # noqa: E402
 from watchdog.sources import logfile  # noqa: E402
 from watchdog.sources.read import Sources, log_span  # noqa: E402
-
-
-@pytest.fixture(scope="module")
-def book() -> Rulebook:
-    return load_rules()
 
 
 def found_in(book: Rulebook, home: Path, plain: bool = False) -> Counter[tuple[object, ...]]:
@@ -102,7 +96,7 @@ def test_the_gate_finds_what_the_plain_reference_finds_in_every_sample(book: Rul
     assert found_in(book, home) == found_in(book, home, plain=True)
 
 
-@pytest.mark.parametrize("part", range(rounds(3)))
+@pytest.mark.parametrize("part", range(rounds(1)))
 def test_the_gate_finds_what_the_plain_reference_finds_in_a_hundred_random_logs(
     book: Rulebook, tmp_path: Path, part: int
 ) -> None:
@@ -122,7 +116,7 @@ def test_where_a_log_is_cut_into_blocks_changes_nothing(
     size: int,
     make: Callable[[Path, Random], None],
 ) -> None:
-    for number in range(rounds(15)):
+    for number in range(rounds(5)):
         home = tmp_path / str(number)
         make(home, Random(f"blocks/{number}"))
         monkeypatch.setattr(logfile, "BLOCK", 1 << 18)
@@ -133,8 +127,8 @@ def test_where_a_log_is_cut_into_blocks_changes_nothing(
 
 def test_the_random_logs_hold_something_to_find(book: Rulebook, tmp_path: Path) -> None:
     rules: Counter[object] = Counter()
-    for number in range(60):
+    for number in range(30):
         home = tmp_path / str(number)
         random_home(home, Random(f"0/{number}"))
         rules.update({finding[0] for finding in found_in(book, home)})
-    assert len(rules) >= 6 and sum(rules.values()) >= 30
+    assert len(rules) >= 6 and sum(rules.values()) >= 15

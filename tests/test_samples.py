@@ -17,11 +17,6 @@ def test_a_case_gives_exactly_what_it_expects(case: Case, book):
     assert run_case(book, case).wrong == ()
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.rule}/{case.name}")
-def test_the_gated_engine_and_the_plain_one_agree(case: Case, book):
-    assert run_case(book, case, plain=True).wrong == ()
-
-
 def test_every_rule_has_a_case_that_fires_and_a_near_miss(book):
     for rule in book.rules:
         if rule.id not in ONLY_LIVE:

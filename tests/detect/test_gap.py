@@ -161,7 +161,7 @@ def test_many_who_wait_at_the_same_time_cost_what_each_would_cost_alone(book, ho
         return count[0]
 
     calls(10)  # what is made once is made now
-    assert calls(800) < 5 * calls(200)
+    assert calls(400) < 5 * calls(100)
 
 
 def test_a_turn_whose_message_an_older_answer_seemed_to_answer_is_not_somebody_elses(book, home):

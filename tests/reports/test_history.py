@@ -10,11 +10,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from homes import finish_check
+from homes import BOOK, finish_check
 from pages import Page
 
 from watchdog.cli import main
-from watchdog.job import find_job, load_rules
+from watchdog.job import find_job
 from watchdog.model import Change, Event, Incident, Plan
 from watchdog.reports.history import Ending, Past, as_json, gather, unseen
 from watchdog.reports.history_text import as_markdown, as_text
@@ -28,7 +28,7 @@ from watchdog.store.times import stamp
 START = datetime(2026, 5, 12, 10, 0, tzinfo=UTC)
 NOW = START + timedelta(days=7)
 MINUTE = timedelta(minutes=1)
-ENGLISH, CHINESE = (reader_of(language, load_rules(), NOW) for language in ("en", "zh"))
+ENGLISH, CHINESE = (reader_of(language, BOOK, NOW) for language in ("en", "zh"))
 
 
 def incident(rule: str, key: str, opened: datetime, lasted: timedelta | None, **more: object) -> Incident:

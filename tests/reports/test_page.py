@@ -9,13 +9,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from homes import finish_check
+from homes import BOOK, finish_check
 from pages import Page
 
 from watchdog.cli import main
 from watchdog.config.settings import load_settings
 from watchdog.errors import ConfigError, WatchdogError
-from watchdog.job import Job, find_job, load_rules
+from watchdog.job import Job, find_job
 from watchdog.model import Incident
 from watchdog.reports import history
 from watchdog.reports.language import reader_of
@@ -25,7 +25,7 @@ from watchdog.service.page import page_path, write_after_check
 
 NOW = datetime(2026, 5, 19, 10, 0, tzinfo=UTC)
 WEEK = timedelta(days=7)
-READERS = {language: reader_of(language, load_rules(), NOW) for language in ("en", "zh")}
+READERS = {language: reader_of(language, BOOK, NOW) for language in ("en", "zh")}
 HOSTILE = "<img src=x onerror=alert(1)>\"'</style></title><script>alert(2)</script>\u202e\x1b[31m"
 
 

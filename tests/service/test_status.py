@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from homes import finish_check
+from homes import BOOK, finish_check
 from pages import Page
 
 from watchdog.approval.record import ask, disarm
@@ -18,7 +18,7 @@ from watchdog.cli.context import job_of
 from watchdog.gateway.machine import GatewayProcess, Machine
 from watchdog.gateway.reasons import Name
 from watchdog.gateway.supervisor import SYSTEM, Supervisor
-from watchdog.job import Job, load_rules
+from watchdog.job import Job
 from watchdog.model import Change, Hold, Incident, Plan, Reason, plain
 from watchdog.plan.limits import Disarmed
 from watchdog.reports import history
@@ -43,7 +43,7 @@ from watchdog.text import size
 
 NOW = datetime(2026, 5, 19, 10, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
-ENGLISH, CHINESE = (reader_of(language, load_rules(), NOW) for language in ("en", "zh"))
+ENGLISH, CHINESE = (reader_of(language, BOOK, NOW) for language in ("en", "zh"))
 CRON = Reason("schedule.cron", {"fields": "*/15 * * * *"})
 UNIT_NAME = Reason(Name.SYSTEM_UNIT, {"unit": "hermes-gateway.service"})
 WELL = Status(

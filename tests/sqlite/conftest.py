@@ -12,7 +12,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # inject.py is shared with bench/
 
+import generated
 import inject
+
+from watchdog.sqlite import sandbox
 
 KINDS = ("state", "kanban", "response_store")
 
@@ -36,3 +39,9 @@ def patient(well: dict[str, Path], tmp_path: Path) -> Callable[..., Path]:
         return path
 
     return make
+
+
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sandbox works in this process: for tests of what it answers. test_deep_check.py is about the child."""
+    monkeypatch.setattr(sandbox, "run", generated.in_this_process)

@@ -6,9 +6,7 @@ import generated
 import pytest
 from effort import rounds
 
-from watchdog.sqlite import sandbox
-
-ROUNDS = rounds(50)
+ROUNDS = rounds(30)
 
 
 def told_of(seeds: range, folder) -> None:
@@ -20,8 +18,8 @@ def told_of(seeds: range, folder) -> None:
 
 
 @pytest.mark.parametrize("seeds", [range(start, ROUNDS, 10) for start in range(10)], ids=str)
-def test_what_a_heal_says_is_true(tmp_path, monkeypatch, seeds):
-    monkeypatch.setattr(sandbox, "run", generated.in_this_process)  # a child per look would triple the time
+@pytest.mark.usefixtures("in_process")
+def test_what_a_heal_says_is_true(tmp_path, seeds):
     told_of(seeds, tmp_path)
 
 

@@ -25,6 +25,8 @@ from watchdog.sqlite.heal import heal, migrate, undo
 from watchdog.sqlite.inspect import look
 from watchdog.sqlite.witnesses import WitnessKind
 
+pytestmark = pytest.mark.usefixtures("in_process")
+
 
 def kinds(verdict) -> set[str]:
     return {str(reason.key) for reason in verdict.faults}

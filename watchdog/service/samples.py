@@ -130,12 +130,12 @@ def check_line(vocabulary: Vocabulary, sample: LineSample) -> list[Problem]:
     return [Problem(sample.path, sample.number, says) for says in wrong]
 
 
-def run_case(book: Rulebook, case: Case, plain: bool = False) -> Result:
+def run_case(book: Rulebook, case: Case) -> Result:
     """Evaluate every rule on the case at its `now` and compare all that is open then."""
     with as_home(case.folder) as home:
         seen, _ = look(
             book.rules,
-            Sources(home, zone=case.zone, stated=case.gateway, plain=plain, vocabulary=book.vocabulary),
+            Sources(home, zone=case.zone, stated=case.gateway, vocabulary=book.vocabulary),
             None,
             case.now,
         )
