@@ -39,8 +39,10 @@ $(TOOLS)/.ready: requirements/tools.txt constraints.txt
 demo: $(VENV)/.ready  ## a broken Hermes home in a temporary folder: found, asked about, healed
 	$(RUN)/hermes-watchdog demo
 
+# Hundreds of tests start a child: without compiled modules each reads the package anew.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/.ready  ## the whole suite, about three minutes on two cores
-	$(RUN)/python -m pytest -n 2 $(PYTEST)
+	$(RUN)/python -m pytest -n 2 --dist worksteal $(PYTEST)
 
 thorough: export HERMES_WATCHDOG_EFFORT = 10
 thorough: test  ## the suite with ten times as many rounds of random input, about half an hour
