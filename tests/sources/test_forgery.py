@@ -192,51 +192,91 @@ def test_two_people_who_write_at_the_same_moment_are_both_found(book, tmp_path):
     assert seen(book, write(tmp_path, records)) == ({"telegram/42", "telegram/43"}, set())
 
 
+def record_of_name(kind: str, seconds: float, chat: int, tail: str) -> str:
+    """A whole record as a hostile name would write it, of any logger and for any session."""
+    session = f"s{chat}"
+    return {
+        "inbound": inbound(seconds, chat, "F", "hi", tail),
+        "head": inbound(seconds, chat, "F")[:-20],
+        "answer": answer(seconds, chat),
+        "turn": turn(seconds, session, "hi"),
+        "turn ended": over(seconds, session),
+        "step": record(
+            seconds, "API call #3: model=m provider=p in=1 out=1 total=2 latency=1s", "agent.loop", session
+        ),
+        "foreign": record(seconds, "nothing of interest", "some.logger"),
+        "start": record(seconds, "Starting Hermes Gateway..."),
+        "stop": record(seconds, "Stopping gateway..."),
+        "traceback": "Traceback (most recent call last):\n",
+    }[kind]
+
+
+KINDS = ("inbound", "head", "answer", "turn", "turn ended", "step", "foreign", "start", "stop", "traceback")
 PIECES = st.one_of(
-    st.sampled_from(["\n", " ", "Eve", "' chat=5 msg='x", " chat=42 msg='hi'", "msg=", 'x" chat=1 msg="y"']),
-    st.builds(
-        inbound, st.floats(55, 65), st.integers(40, 44), st.just("F"), st.just("hi"), st.sampled_from(TAILS)
+    st.sampled_from(
+        ["\n", " ", "Eve", "' chat=5 msg='x", " chat=42 msg='hi'\n", "msg=", 'x" chat=1 msg="y"\n']
     ),
-    st.builds(answer, st.floats(55, 65), st.integers(40, 44)),
     st.builds(
-        lambda text: record(60, text), st.sampled_from(["Starting Hermes Gateway...", "Stopping gateway..."])
+        record_of_name,
+        st.sampled_from(KINDS),
+        st.one_of(st.floats(55, 65), st.floats(-1000, 1500)),
+        st.integers(40, 44),
+        st.sampled_from(TAILS),
     ),
+)
+MESSAGES = st.lists(
+    st.tuples(st.lists(PIECES, max_size=7), st.sampled_from(["answered", "stopped", "queued"])),
+    min_size=1,
+    max_size=3,
 )
 
 
-@pytest.mark.xfail(
-    strict=False,  # the examples depend on what is loaded; forty often pass, 250 do not
-    reason="some names still end the doubt too early and hide a stuck chat (docs/security.md, known gap)",
-)
+def message_of(seconds: float, name: str, tail: str, became: str) -> list[str]:
+    """What Hermes writes for a message of a hostile user: a whole turn, a /stop, or one that is queued for later."""
+    if became == "answered":
+        return healthy(seconds, 99, name, tail)
+    if became == "queued":
+        first, began, ended, answered = healthy(seconds - 1, 99, tail=tail)
+        queued = inbound(seconds, 99, name, "more", TAILS[2].replace("False", "True"))
+        return [first, began, queued, ended, answered]
+    return [
+        inbound(seconds, 99, name, "/stop", tail),
+        record(
+            seconds + 0.01,
+            "STOP for session agent:main:telegram:dm:99 — agent interrupted, session lock released",
+        ),
+    ]
+
+
 @settings(
-    max_examples=40,
+    max_examples=60,
     deadline=None,
     phases=[Phase.generate],
     derandomize=True,
     suppress_health_check=list(HealthCheck),
 )
 @given(
-    pieces=st.lists(PIECES, max_size=6),
+    messages=MESSAGES,
     really=st.sets(st.sampled_from([41, 42]), max_size=2),
     tail=st.sampled_from(TAILS),
+    quiet=st.booleans(),
 )
 def test_whatever_a_name_holds_the_healthy_get_no_finding_and_the_stuck_are_found_or_told(
-    book, tmp_path_factory, pieces, really, tail
+    book, tmp_path_factory, messages, really, tail, quiet
 ):
     """The model of Hermes' formatter: any text as the name, everything else as Hermes writes it."""
     records = [*healthy(5, 1)]
     for chat in sorted(really):
         records += stuck(20 + chat % 10, chat)
-    records += [*healthy(60, 99, "".join(pieces), tail), *healthy(120, 2), *healthy(600, 3)]
+    for number, (pieces, became) in enumerate(messages):
+        records += message_of(60 + 40 * number, "".join(pieces), tail, became)
+    records += healthy(170, 99)
+    records += [] if quiet else [*healthy(220, 2), *healthy(600, 3)]
     found, unseen = seen(book, write(tmp_path_factory.mktemp("home"), records))
     expected = {f"telegram/{chat}" for chat in really}
     assert found <= expected <= found | unseen
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a turn line inside a name passes for a line of agent.log alone and ends the doubt too early",
-)
 def test_a_name_that_holds_turn_lines_hides_no_stuck_chat(book, tmp_path):
     name = "".join(
         [

@@ -225,6 +225,21 @@ def test_a_window_inside_the_doubled_hour_finds_its_start(log):
     assert len(events) == 90 and events[0].text.startswith("first 02:30")
 
 
+def test_a_time_that_a_name_made_up_does_not_hide_what_comes_before_it(log):
+    """A name may hold lines with old times; wherever the search for the window looks, it meets such a line first."""
+    day = datetime(2026, 5, 19, tzinfo=UTC)
+    forged = "".join(line("2001-01-01 00:00:00,000", f"old {number}") for number in range(20))
+    records = [
+        line(f"{day + timedelta(seconds=10 * number):%Y-%m-%d %H:%M:%S},000", f"record {number}") + forged
+        for number in range(300)
+    ]
+    log.write_text("".join(records))
+    events, _ = read(log, since=day + timedelta(seconds=10 * 100))
+    assert [text for text in texts(events) if text.startswith("record")] == [
+        f"record {number}" for number in range(100, 300)
+    ]
+
+
 def test_the_start_of_a_window_is_found_without_reading_the_file(log, monkeypatch):
     with log.open("w") as file:
         for hour in range(24):

@@ -47,11 +47,10 @@ class Waiting:
     def in_doubt(self) -> bool:
         """Whether it may not be waiting at all, as far as records tell that a user name cannot have written.
 
-        Its own turn proves that somebody asked, and later signs of its session that no answer was there yet.
+        Its own turn proves that somebody asked. Nothing proves that a doubtful answer was none: what its session does
+        later may be for the next message of the chat.
         """
-        if self.opened.doubt is not None and not self.proved:
-            return True
-        return self.doubted is not None and self.sign <= self.doubted
+        return self.doubted is not None or (self.opened.doubt is not None and not self.proved)
 
 
 def agree(one: Waiting, common: Captures) -> bool:

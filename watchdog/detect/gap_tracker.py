@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from watchdog.detect.common import Captures, key_of
-from watchdog.detect.gap_sessions import NEVER, Owner, Recent, Waiting, agree
+from watchdog.detect.gap_sessions import Owner, Recent, Waiting, agree
 from watchdog.detect.gap_workers import Workers, few, stranger
 from watchdog.model import Event, Span
 from watchdog.model.trace import Trace
@@ -104,15 +104,28 @@ class Detector:
         for role in ("closed", "dropped"):
             for key in self._answered(roles[role]) if role in roles else ():
                 queue = self.waiting[key]
-                self._catch_up(queue, event.at + INSTANT, "turn_over")
                 for one in queue:
                     one.doubted = event.at
-                # An answer is real when the turn had ended that it is of.
-                if over := [one for one in queue if one.over is not None and one.linked != NEVER]:
+                if over := [one for one in queue if self._own_turn_over(one, event.at)]:
                     self._close(key, over, event.at)
+        for role in self.traces.keys() & roles.keys():
+            self.traces[role][0].doubt(event.at, event.session)
+        for role in ("ended", "session"):
+            common = {name: roles[role][name] for name in self.want.same if roles.get(role, {}).get(name)}
+            for one in self._all() if role in roles else ():
+                if agree(one, common):
+                    one.doubted = event.at
         for role in ("opened", "joined", "resumed"):
             if role in roles:
                 self.acts[role](roles[role], event)
+
+    def _own_turn_over(self, one: Waiting, at: datetime) -> bool:
+        """Whether the turn that began for it has ended: then an answer is due, and a doubtful one is believed."""
+        if not one.session or one.linked > at:
+            return False
+        for trace in self.traces["turn_over"]:
+            trace.read(one.linked, at + INSTANT)
+        return any(trace.between(one.session, one.linked, at + INSTANT) for trace in self.traces["turn_over"])
 
     def _settle(self, role: str, before: datetime) -> None:
         """What sessions did before this moment will be forgotten: take what those need who wait since then."""
@@ -150,6 +163,8 @@ class Detector:
             for at, name in sorted(signs):
                 if self.workers.works_for(name, one, at):
                     take(one, at)
+            if doubts := [trace.doubts[name] for trace in traces for name in theirs if name in trace.doubts]:
+                one.doubted = max(doubts)
             one.up_to[role] = max(one.up_to[role], now)
 
     def _known(self, _: Captures, event: Event) -> None:
@@ -173,14 +188,22 @@ class Detector:
             queue = self.waiting[key]
             whose = captures.get(SESSION_KEY, "")
             if len(queue) > 1:
+                self._doubt_all(queue, event.at)
                 self._close_turn(key, event.at, self.members.get(whose) if whose else None)
             else:
                 if whose and self.members.get(whose) is None:
                     self.members.put(whose, queue[0].user)
                 self._close(key, queue, event.at)
 
+    def _doubt_all(self, queue: list[Waiting], at: datetime) -> None:
+        """Where one may not be waiting at all, an answer may be for any of them."""
+        if any(one.in_doubt() for one in queue):
+            for one in queue:
+                one.doubted = at
+
     def _dropped(self, captures: Captures, event: Event) -> None:
         for key in self._answered(captures):
+            self._doubt_all(self.waiting[key], event.at)
             self._close(key, self.waiting[key][:1], event.at)
 
     def _ended(self, captures: Captures, event: Event) -> None:
@@ -284,7 +307,7 @@ class Detector:
             if one.user == answered.user and one.session != session:
                 self.workers.engage(one, session, event.at)
         if answered.opened.doubt is not None and answered.opened.doubt.provable:
-            answered.proved = True
+            answered.proved = known is None or known[0] == answered.key
 
     def _prove(self, session: str) -> None:
         """A turn of this session began, which works for this chat alone: somebody asked there."""

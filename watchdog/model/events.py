@@ -15,12 +15,12 @@ LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 class Doubt:
     """A user name may have written a record."""
 
-    __slots__ = ("head", "provable")
+    __slots__ = ("forged", "provable")
 
-    def __init__(self, head: datetime | None = None, provable: bool = False):
-        self.head = head  # when that name was written, if its line shows that it goes on
+    def __init__(self, provable: bool = False, forged: bool = False):
         # Nobody else's message has these words there: a turn about them proves that the record is real.
         self.provable = provable
+        self.forged = forged  # a name wrote it, whichever way one reads the log
 
 
 class Event:

@@ -25,10 +25,11 @@ class Unread:
 class Trace:
     """The signs of each session in the order of time."""
 
-    __slots__ = ("followers", "signs", "unread")
+    __slots__ = ("doubts", "followers", "signs", "unread")
 
     def __init__(self) -> None:
         self.signs: dict[str, list[datetime]] = {}
+        self.doubts: dict[str, datetime] = {}  # session → its newest sign that a user name may have written
         self.unread: deque[Unread] = deque()
         # who must take what they need before the signs before a moment are forgotten
         self.followers: list[Callable[[datetime], None]] = []
@@ -41,6 +42,10 @@ class Trace:
             insort(times, at)  # threads write a few seconds out of order
         else:
             times.append(at)
+
+    def doubt(self, at: datetime, session: str) -> None:
+        """Note a sign that a user name may have written."""
+        self.doubts[session] = max(at, self.doubts.get(session, at))
 
     def read(self, first: datetime, before: datetime) -> None:
         """Make sure that the signs in this stretch of time are known."""

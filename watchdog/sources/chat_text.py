@@ -42,6 +42,16 @@ _PLAIN = {
 MEMORY = 2000  # chats remembered
 
 
+class Closing:
+    """The end of a record with a name in it, or what looks like one."""
+
+    __slots__ = ("end", "kept", "words")
+
+    def __init__(self, end: int, words: bytes, kept: bool):
+        self.end, self.words = end, words
+        self.kept = kept  # it has an appended field that changes what the line means
+
+
 class Shape:
     """How one word with chat text in it is written."""
 
@@ -68,6 +78,7 @@ class Shape:
         self.end = re.compile(f"(?m){_filled(rest, _CAREFUL)}{tails}\r?$".encode())
         before, _, after = fields.partition("{name}")
         self.begin = re.compile(_filled(before, _CAREFUL))
+        self.raw_begin = re.compile(_filled(before, _CAREFUL).encode())
         self.rest = re.compile(_filled(after, _CAREFUL))
         self.keep = (
             re.compile(rf" (?:{'|'.join(_kept(field) for field in word.keep)})") if word.keep else None
@@ -96,6 +107,9 @@ class Shape:
         """What is left of the end: that nothing was said, and fields that change what the line means."""
         nothing = "" if said else f" {self.quoted_key}=''"
         return nothing + ("".join(self.keep.findall(tails)) if self.keep and tails else "")
+
+    def keeps(self, tails: bytes) -> bool:
+        return self.keep is not None and self.keep.search(str(tails, "utf-8", "replace")) is not None
 
 
 def _filled(template: str, kinds: dict[str, str]) -> str:
@@ -135,15 +149,22 @@ class ChatText:
         found = _QUOTED.search(text)
         return (text[: found.end() - 1] + "…", {}, "") if found else (text, {}, "")
 
-    def tails(self, block: bytes) -> list[tuple[int, bytes]]:
-        """Every place where a record with a name in it may end, however many line breaks the name holds, and what
-        was said there.
-        """
-        return sorted(
-            (found.end(), found["quoted"])
+    def closings(self, block: bytes) -> list[Closing]:
+        """Every place where a record with a name in it may end, however many line breaks the name holds."""
+        found = [
+            Closing(match.end(), match["quoted"], shape.keeps(match["tails"]))
             for shape in self.by_head.values()
-            for found in shape.end.finditer(block)
-        )
+            for match in shape.end.finditer(block)
+        ]
+        return sorted(found, key=lambda closing: closing.end)
+
+    def before_name(self, block: bytes, message: int) -> bytes:
+        """What stands before the name in the message that begins there; nothing if it does not come so far."""
+        for head, shape in self.by_head.items():
+            if block.startswith(head, message):
+                found = shape.raw_begin.match(block, message)
+                return found[0] if found is not None else b""
+        return b""
 
     def head_of(self, text: str) -> str:
         """How the line begins, up to its first field; that alone is left of a line that does not parse."""

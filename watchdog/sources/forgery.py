@@ -3,157 +3,290 @@
 A name stands raw in an inbound line and may hold line breaks, so it can write whole records. docs/security.md
 states the rule and its proof; in short, from what Hermes' formatter does:
 
-- A name writes the same bytes into gateway.log and agent.log, between the head and the tail of one inbound line.
+- A name writes the same bytes into gateway.log and agent.log, between the head and the end of one inbound line.
 - gateway.log takes records of the gateway's own loggers only. A record of another logger in agent.log that is not
-  in gateway.log was therefore written by no name, and no inbound line reaches across it.
+  in gateway.log was therefore written by no name, and no inbound line reaches across it: it is a wall.
 
-So a record is in doubt exactly if such a line could reach across it. Doubtful records are shown to the detectors as
-such: they neither open nor settle anything by themselves.
+So a record is in doubt exactly if an inbound line between the same two walls could reach across it. That is found
+out before the first record is read. Detectors are shown doubtful records as such: they neither open nor settle
+anything by themselves.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
 
-from watchdog.model import Doubt, Event
-from watchdog.sources.chat_text import ChatText
+from watchdog.config.pattern import LONGEST
+from watchdog.model import Doubt
+from watchdog.sources.chat_text import QUOTED_END, ChatText, Closing
 
-OURS = ("gateway", "hermes_plugins", "plugins")  # loggers whose records gateway.log takes
-MOMENT = timedelta(milliseconds=1)  # logs know no shorter
-LONG_AGO = datetime(2, 1, 1, tzinfo=UTC)
-Identity = tuple[datetime, str]  # when, and the message without chat text
 _TIME = rb"2\d\d\d-\d\d-\d\d \d\d:\d\d:\d\d,\d\d\d"
-_HEADER = rb"^%b [A-Z]+(?: \[[^\]\n]{0,200}\])? " % _TIME
-FOREIGN = re.compile(rb"(?m)%b(?!gateway|hermes_plugins|plugins)[\w.-]{1,200}: " % _HEADER)
-_RECORD = re.compile(rb"%b [A-Z]" % _TIME)
-_CONTINUED = re.compile(rb"\n(?!2\d\d\d-)[^\n]*=['\"]")  # a line that is no record, with a quote in it
+_HEADER = rb"%b [A-Z]+(?: \[[^\]\n]{0,200}\])? " % _TIME
+_FOREIGN = re.compile(rb"\n(%b(?!gateway|hermes_plugins|plugins)[\w.-]{1,200}: )" % _HEADER)
+_HEAD = re.compile(rb"%b[\w.-]{1,200}: " % _HEADER)
+_RECORD = re.compile(rb"\n(?=%b [A-Z])" % _TIME)
+STAMP_ENDS = 23
+LONGEST_HEADER = 500
+MOST = 1 << 20  # bytes without a wall that are looked at together
+TOO_MANY = 500_000  # doubtful records that are remembered
+# A message's own turn logs something within this time, unless the line itself says that it is queued.
+TURN_BEGINS = timedelta(seconds=30)
+OUT_OF_ORDER = timedelta(seconds=1)  # of records between two walls
+Blocks = Iterable[tuple[str, bytes]]  # whole records, with the name of the file they are in
 
 
-class Stretch:
-    """Records that a name may have written; in the stream of events it stands before the first of them."""
+class Region:
+    """The bytes from an inbound line to the next wall, which is not part of it."""
 
-    __slots__ = ("at", "head", "records")
+    __slots__ = ("began", "content", "goes_on", "next_stamp")
 
-    def __init__(self, records: Mapping[Identity, bool], head: datetime | None = None):
-        self.records = records  # and whether a turn can prove that they are real
-        self.at = min((at for at, _ in records), default=head or LONG_AGO) - MOMENT
-        self.head = head  # the time of the inbound line that does not end on its own line
-
-
-class Previous:
-    """The last inbound line: a name that began there may reach to the next."""
-
-    __slots__ = ("at", "offset", "platform")
-
-    def __init__(self, offset: int, at: datetime, text: str):
-        self.offset, self.at = offset, at
-        self.platform = text.partition("…")[0]  # and all else that stands before the name
-
-
-class Block:
-    """Where inbound lines may end, and where agent.log proves that none is open. Looked up when asked for."""
-
-    def __init__(self, content: bytes, chat: ChatText, proves: bool):
-        self.content, self.chat, self.proves = content, chat, proves
-        self._tails: list[int] | None = None
-        self._walls: list[int] | None = None
-        self._ends: list[int] | None = None
-        self._heads: list[int] | None = None
-
-    @property
-    def tails(self) -> list[int]:
-        if self._tails is None:
-            self._tails = [end for end, _ in self.chat.tails(self.content)]
-        return self._tails
-
-    def ends_within(self, start: int, stop: int) -> bool:
-        return bisect_left(self.tails, stop) > bisect_left(self.tails, start)
-
-    @property
-    def walls(self) -> list[int]:
-        """The records that no inbound line reaches across."""
-        if self._walls is None:
-            self._walls = [found.start() for found in FOREIGN.finditer(self.content)] if self.proves else []
-        return self._walls
-
-    def is_name(self, start: int) -> bool:
-        """Whether the record that begins there is the text of a name in whichever way one reads the log: an
-        inbound line ends further down, on a line that is no record, and none begins before that.
-        """
-        return self.open_end(start) > 0
-
-    def open_end(self, start: int) -> int:
-        """Where the last line begins that ends an inbound line and is no record, of those before the next inbound
-        line; 0 for none. Whatever stands before it may be the text of a name.
-        """
-        if not self.ends:
-            return 0
-        head = bisect_left(self.heads, start)
-        stop = self.heads[head] if head < len(self.heads) else len(self.content)
-        at = bisect_left(self.ends, stop) - 1
-        return self.ends[at] if at >= 0 and self.ends[at] >= start else 0
-
-    @property
-    def ends(self) -> list[int]:
-        """The lines that end an inbound line and are no record. Most blocks have no such line, which is cheap to see."""
-        if self._ends is None:
-            continued = _CONTINUED.search(self.content) is not None
-            begins = (self.content.rfind(b"\n", 0, end - 1) + 1 for end in (self.tails if continued else ()))
-            self._ends = [at for at in begins if _RECORD.match(self.content, at) is None]
-        return self._ends
-
-    @property
-    def heads(self) -> list[int]:
-        """The records that are inbound lines, or look like one."""
-        if self._heads is None:
-            heads = b"|".join(map(re.escape, self.chat.doubtful))
-            pattern = re.compile(rb"(?m)%b[\w.-]{1,200}: (?:%b)" % (_HEADER, heads))
-            self._heads = [found.start() for found in pattern.finditer(self.content)]
-        return self._heads
-
-    def wall_after(self, start: int) -> int | None:
-        at = bisect_left(self.walls, start)
-        return self.walls[at] if at < len(self.walls) else None
-
-    def reach(self, start: int, reach: int) -> tuple[int, int]:
-        """(the last place where an inbound line that began before `start` may end, 0 for none; how far into the
-        next block it may go on).
-        """
-        wall = self.wall_after(start)
-        stop = min(start + reach, len(self.content) if wall is None else wall)
-        if wall is None and start + reach > len(self.content):
-            return len(self.content), start + reach - len(self.content)
-        at = bisect_left(self.tails, stop + 1) - 1
-        return (self.tails[at] if at >= 0 and self.tails[at] > start else 0), 0
+    def __init__(self, content: bytes, next_stamp: bytes, began: bool = False, goes_on: bool = False):
+        self.content = content
+        self.next_stamp = next_stamp  # when the wall was written, if there is one
+        self.began = began  # the inbound line is further up
+        self.goes_on = goes_on  # the wall is further down
 
 
 class Doubts:
-    """Marks events that a name may have written, by the stretches that came before them in the stream."""
+    """The records that a user name may have written, by their first line, which is the same in both logs."""
 
     def __init__(self) -> None:
-        self.records: dict[Identity, bool] = {}
-        self.heads: set[datetime] = (
-            set()
-        )  # lines that do not end, of which agent.log tells how far they reach
+        self.records: dict[int, Doubt] = {}
+        self.walls_forged = False  # some of them claim to be of loggers that gateway.log does not take
+        self.too_many = False
 
-    def add(self, stretch: Stretch) -> None:
-        if len(self.records) > 100_000:  # of an attack that lasts for days the newest matter
-            self.records.clear()
-        self.records.update(stretch.records)
-        if stretch.head is not None:
-            self.heads.add(stretch.head)
+    def of(self, block: bytes, start: int) -> Doubt | None:
+        """The doubt about the record that begins there; None: nobody but Hermes wrote it."""
+        return self.records.get(_key(block, start))
 
-    def judge(self, event: Event) -> None:
-        """Whether the event is in doubt."""
-        if event.doubt is not None and event.doubt.head in self.heads:
-            event.doubt = None  # agent.log tells better
-        provable = self.records.get((event.at, event.text))
-        if provable is not None:
-            event.doubt = Doubt(provable=provable)
+    def add(self, content: bytes, start: int, doubt: Doubt) -> None:
+        if len(self.records) >= TOO_MANY:
+            self.too_many = True
+            return
+        self.records[_key(content, start)] = doubt
+        if not self.walls_forged:
+            self.walls_forged = _FOREIGN.match(b"\n" + content[start : start + LONGEST_HEADER]) is not None
 
 
-def is_foreign(logger: str) -> bool:
-    return not logger.startswith(OURS)
+def find_doubts(gateway: Blocks | None, agent: Blocks | None, chat: ChatText) -> Doubts:
+    """What a name may have written in the two logs. Without both of them nothing is proved, and only what follows
+    an inbound line that visibly does not end is in doubt.
+    """
+    doubts = Doubts()
+    if gateway is not None and agent is not None:
+        finder = _Finder(chat, forged=_foreign_headers(gateway))
+        finder.look(agent, doubts)
+    else:
+        finder = _Finder(chat, forged=None)
+        for blocks in (gateway, agent):
+            if blocks is not None:
+                finder.look(blocks, doubts)
+    return doubts
+
+
+def _foreign_headers(blocks: Blocks) -> set[bytes]:
+    """How the records of other loggers begin that gateway.log seems to hold."""
+    found = set()
+    for _, block in blocks:
+        if first := _FOREIGN.match(b"\n" + block[:LONGEST_HEADER]):
+            found.add(first[1])
+        found.update(_FOREIGN.findall(block))
+    return found
+
+
+class _Finder:
+    def __init__(self, chat: ChatText, forged: Collection[bytes] | None):
+        self.chat = chat
+        self.forged = forged  # None: nothing proves that an inbound line has ended
+        self.literal = re.compile(b"|".join(map(re.escape, chat.doubtful)) or rb"(?!)")
+
+    def look(self, blocks: Blocks, doubts: Doubts) -> None:
+        for region in self.regions(blocks):
+            self.judge(region, doubts)
+
+    def regions(self, blocks: Blocks) -> Iterator[Region]:
+        file, rest, began = "", b"", False
+        for name, block in blocks:
+            if name != file and rest:
+                yield Region(rest, b"", began)  # a record does not reach into another file
+                rest, began = b"", False
+            file, text, at, rest = name, rest + block, 0, b""
+            while (start := 0 if began and not at else next(self.heads(text, at), None)) is not None:
+                stop = self.stop(text, start)
+                if stop is None:
+                    rest = text[start:]
+                    if len(rest) > MOST:
+                        yield Region(rest, b"", began, goes_on=True)
+                        rest, began = b"", True
+                    break
+                yield Region(text[start:stop], text[stop : stop + STAMP_ENDS], began)
+                began, at = False, stop
+        if rest:
+            yield Region(rest, b"", began)
+
+    def heads(self, text: bytes, at: int = 0) -> Iterator[int]:
+        """Where inbound lines begin, or seem to; also behind a torn record on the same line."""
+        for found in self.literal.finditer(text, at):
+            message = found.start()
+            line = text.rfind(b"\n", at, message) + 1 or at
+            start = next((h.start() for h in _HEAD.finditer(text, line, message) if h.end() == message), None)
+            if start is None or not self.chat.before_name(text, message):
+                continue
+            if start == line or not _is_quoted(text, line, start):
+                yield start
+
+    def stop(self, text: bytes, start: int) -> int | None:
+        """Where it is certain that no inbound line from `start` on goes on; None: not in this text."""
+        line_end = _line_end(text, start) - 1
+        if self.forged is None:
+            return self._unproved_stop(text, start, line_end)
+        for found in _FOREIGN.finditer(text, line_end):
+            if found[1] not in self.forged:
+                return found.start() + 1
+        end = max(text.rfind(literal) for literal in self.chat.doubtful) + LONGEST
+        return end if end < len(text) else None
+
+    def _unproved_stop(self, text: bytes, start: int, line_end: int) -> int | None:
+        """The next inbound line, if this one seems to have ended on its own line; else as far as a name reaches."""
+        end = start + LONGEST
+        following = next(self.heads(text[:end], line_end), None)
+        closings = self.chat.closings(text[start : end if following is None else following])
+        if following is not None and closings and closings[-1].end <= line_end - start + 1:
+            return following
+        return end if end < len(text) else None
+
+    def judge(self, region: Region, doubts: Doubts) -> None:
+        content = region.content
+        line_end = content.find(b"\n") + 1
+        if not (region.began or region.goes_on) and _no_quote(content, line_end):
+            return  # nothing further down could end an inbound line: nearly always
+        closings = self.chat.closings(content)
+        if not closings and not region.goes_on:
+            return
+        heads = list(self.heads(content))
+        records = [0, *(found.start() + 1 for found in _RECORD.finditer(content))]
+        whole = _Part(content, heads, records, closings)
+        bounds = [0, *self._surely_new(region, whole), len(content)] if len(heads) > 1 else [0, len(content)]
+        for first, last in pairwise(bounds):
+            part = _Part(
+                content,
+                [head for head in heads if first <= head < last],
+                records[bisect_left(records, first) : bisect_left(records, last)],
+                [closing for closing in closings if first < closing.end <= last],
+            )
+            self._judge_part(part, region, doubts)
+
+    def _surely_new(self, region: Region, part: _Part) -> list[int]:
+        """Inbound lines that none before them can have written: so much later that its own turn would have logged
+        something before, and nothing that follows is older.
+        """
+        content = region.content
+        times = {
+            start: at
+            for start in {*part.heads, *part.records}
+            if (at := _time(content[start : start + STAMP_ENDS])) is not None
+        }
+        proved = self.forged is not None and not region.began and not region.goes_on
+        if not proved or len(times) < len({*part.heads, *part.records}):
+            return []
+        ends = _time(region.next_stamp)
+        found = []
+        for before, head in pairwise(part.heads):
+            newest = max(times[start] for start in part.heads if start <= before)
+            follow = [times[start] for start in part.records if start > head] + ([ends] if ends else [])
+            in_order = min(follow, default=times[head]) >= times[head] - OUT_OF_ORDER
+            queued = any(closing.kept for closing in part.closings if closing.end > head)
+            later = times[head] - newest > TURN_BEGINS + OUT_OF_ORDER
+            if head in part.records and later and in_order and not queued:
+                found.append(head)
+        return found
+
+    def _judge_part(self, part: _Part, region: Region, doubts: Doubts) -> None:
+        content, heads, closings = part.content, part.heads, part.closings
+        if not region.goes_on and not closings:
+            return
+        reach = len(content) if region.goes_on else closings[-1].end
+        if len(heads) == 1 and not (region.began or region.goes_on) and reach <= _line_end(content, heads[0]):
+            return
+        certain = None if region.began or region.goes_on else self._certain(part)
+        forged_from = None if region.goes_on else part.forged_from()
+        words = [closing.words for closing in closings]
+        for start in part.records:
+            if start >= reach or start == certain:
+                continue
+            end = _line_end(content, start)
+            own = [closing.words for closing in closings if start < closing.end <= end]
+            provable = len(own) == 1 and words.count(own[0]) == 1
+            forged = forged_from is not None and start > forged_from
+            doubts.add(content, start, Doubt(provable=provable, forged=forged))
+
+    def _certain(self, part: _Part) -> int | None:
+        """The last inbound line, whose end is Hermes' own in any reading: somebody wrote from that chat. Not if its
+        time or its platform may be those of another line.
+        """
+        content, last = part.content, part.heads[-1] if part.heads else None
+        if last is None or part.closings[-1].end > _line_end(content, last):
+            return None
+        own = [closing for closing in part.closings if closing.end > last]
+        if len(own) != 1 or last not in part.records:
+            return None
+        times = [_time(content[head : head + STAMP_ENDS]) for head in part.heads]
+        known = [at for at in times if at is not None]
+        if len(known) != len(times) or max(known) > known[-1] + OUT_OF_ORDER:
+            return None
+        messages = [_HEAD.match(content, head) for head in part.heads]
+        befores = {self.chat.before_name(content, head.end()) for head in messages if head is not None}
+        return last if len(befores) == 1 else None
+
+
+class _Part:
+    """Records of a region of which each may have been written by an inbound line before it."""
+
+    __slots__ = ("closings", "content", "heads", "records")
+
+    def __init__(
+        self, content: bytes, heads: Sequence[int], records: Sequence[int], closings: Sequence[Closing]
+    ):
+        self.content, self.heads, self.records, self.closings = content, heads, records, closings
+
+    def forged_from(self) -> int | None:
+        """The last inbound line if it does not end on its own line but further down on one that is no record: all
+        records between are the name's, whichever inbound line it belongs to.
+        """
+        last = self.heads[-1] if self.heads else None
+        if last is None or not self.closings:
+            return None
+        end = self.closings[-1].end
+        line = self.content.rfind(b"\n", 0, end - 1) + 1
+        own_end = _line_end(self.content, last)
+        closes = any(last < closing.end <= own_end for closing in self.closings)
+        return None if closes or line <= last or line in self.records else last
+
+
+def _key(block: bytes, start: int) -> int:
+    return hash(block[start : _line_end(block, start)].rstrip(b"\r\n"))
+
+
+def _line_end(content: bytes, start: int) -> int:
+    return content.find(b"\n", start) + 1 or len(content)
+
+
+def _no_quote(content: bytes, start: int) -> bool:
+    return start == 0 or (content.find(b"='", start) < 0 and content.find(b'="', start) < 0)
+
+
+def _is_quoted(text: bytes, line: int, start: int) -> bool:
+    found = QUOTED_END.search(text, line, _line_end(text, start))
+    return found is not None and found.start("quoted") < start < found.end("quoted")
+
+
+def _time(stamp: bytes) -> datetime | None:
+    """The local time at the beginning of a record."""
+    try:
+        return datetime.fromisoformat(stamp.decode("ascii"))
+    except ValueError:
+        return None

@@ -95,9 +95,10 @@ class Segment:
                 # No record begins in the next megabyte (a huge line, a hole of zeros): look left of it.
                 high = middle
                 continue
-            at = middle + found.end()
-            if probe[found.end() : found.end() + 23] < stamp:
-                low = at
+            # The newest of several: a time that a user name made up must not hide what comes before it.
+            newest = max(probe[record.end() : record.end() + 23] for record in NEXT.finditer(probe))
+            if newest < stamp:
+                low = middle + found.end()
             else:
                 high = middle
         return low
@@ -132,6 +133,13 @@ class LogFile:
                 self.notes.append(
                     f"{self.path.name} reaches back only to {oldest.isoformat(timespec='seconds')}"
                 )
+
+    def can_open(self, since: datetime | None) -> bool:
+        try:
+            self.open(since)
+        except OSError:
+            return False
+        return True
 
     def _open_older(self, since: datetime | None) -> None:
         for sibling in _siblings(self.path):
@@ -179,7 +187,7 @@ class LogFile:
         reader = Reader(self.path.name, clock, wanted, since, until)
         later = Reader(self.path.name, LocalClock(self.zone), signs, since, until) if signs else None
         for segment, offset, block, following in self._blocks(clock, since):
-            before = clock.last, reader.doubt_left
+            before = clock.last
             events = reader.records(segment.name, offset, block, following)
             if later is not None and reader.first_at is not None and reader.last_at is not None:
                 again = partial(self._read_again, later, before, segment, offset, block)
@@ -202,8 +210,13 @@ class LogFile:
                 f"{self.path.name}: {reader.future} records are dated after now; was the clock set?"
             )
 
+    def blocks(self, since: datetime | None) -> Iterator[tuple[str, bytes]]:
+        """The window as (name of the file, whole records)."""
+        for segment, _, block, _ in self._blocks(LocalClock(self.zone), since):
+            yield segment.name, block
+
     def _read_again(
-        self, reader: Reader, before: tuple[datetime, int], segment: Segment, offset: int, block: bytes | int
+        self, reader: Reader, before: datetime, segment: Segment, offset: int, block: bytes | int
     ) -> None:
         """Note the signs in a block; it is read from the file again where that holds just these bytes."""
         if isinstance(block, int):
@@ -211,7 +224,7 @@ class LogFile:
             if len(block) < size:
                 self.lost.append(f"{segment.name} was cut short while it was read")
                 return
-        reader.clock.last, reader.doubt_left = before
+        reader.clock.last = before
         reader.records(segment.name, offset, block, b"")
 
     def _blocks(

@@ -7,7 +7,7 @@ literals that stand anywhere in the record.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 from watchdog.model import Line
@@ -116,12 +116,3 @@ def literals_of(line: Line) -> tuple[Sequence[bytes] | None, str]:
     if line.level:
         return [f" {level} ".encode() for level in line.level], "body"
     return None, ""
-
-
-def heads_of(lines: Iterable[Line]) -> tuple[bytes, ...]:
-    """How the messages of these lines begin, of those that are known by it."""
-    found: set[bytes] = set()
-    for line in lines:
-        literals, kind = literals_of(line)
-        found.update(literals or () if kind == "head" else ())
-    return tuple(sorted(found))

@@ -17,11 +17,10 @@ from watchdog.model.trace import Trace
 from watchdog.sources import disk, resources
 from watchdog.sources.chat_text import ChatText
 from watchdog.sources.classify import Classifier
-from watchdog.sources.forgery import Doubts, Stretch
+from watchdog.sources.forgery import Doubts, find_doubts
 from watchdog.sources.localtime import SLACK, LocalClock
 from watchdog.sources.logfile import LogFile
 from watchdog.sources.measured import saved_measurements
-from watchdog.sources.prefilter import heads_of
 from watchdog.sources.reasons import Unreadable
 from watchdog.sources.records import HEADER, Wanted
 from watchdog.system.procfs import lock_holder
@@ -32,6 +31,8 @@ if TYPE_CHECKING:
 
 RESOURCES = ("disk", "memory", "open_files")
 LOGS = ("gateway.log", "agent.log", "errors.log")
+NAMED = ("gateway.log", "agent.log")  # logs that hold user names
+NAME_REACHES = timedelta(minutes=10)  # before the window, for an inbound line that reaches into it
 _when = attrgetter("at")
 
 
@@ -97,8 +98,11 @@ def read_all(
     reading = Reading(iter(()))
     streams: list[Iterator[list[Event]]] = []
     chat = ChatText(sources.vocabulary.with_chat_text())
+    doubts = _doubts(sources, chat, since) if not wanted.keys().isdisjoint(NAMED) else Doubts()
+    if doubts.too_many:
+        reading.blind.update(dict.fromkeys(NAMED, _too_many()))
     for name in LOGS:
-        if name in wanted:
+        if name in wanted and name not in reading.blind:
             log = LogFile(sources.logs / name, sources.zone, whole=bool(sources.stated))
             try:
                 log.open(since)
@@ -115,10 +119,12 @@ def read_all(
                 [None if line in traces else line for line in lines],
                 chat,
                 plain=sources.plain,
-                foreign=heads_of(wanted.get("agent.log", ())) if name == "gateway.log" else (),
+                doubts=doubts,
             )
             signs = (
-                Wanted([line if line in traces else None for line in lines], chat, traces) if traces else None
+                Wanted([line if line in traces else None for line in lines], chat, traces, doubts=doubts)
+                if traces
+                else None
             )
             reading.slow[name] = asked.classifier.slow
             streams.append(in_order(_guarded(log, log.events(asked, since, now, signs), reading)))
@@ -133,6 +139,20 @@ def read_all(
     events = _read(sources, wanted, streams, now, reading)
     reading.events = _classified(events, classifiers)
     return reading
+
+
+def _doubts(sources: Sources, chat: ChatText, since: datetime | None) -> Doubts:
+    """The records of gateway.log and agent.log that a user name may have written."""
+    since = since - NAME_REACHES if since is not None else None
+    logs = [LogFile(sources.logs / name, sources.zone, whole=bool(sources.stated)) for name in NAMED]
+    try:
+        gateway, agent = (log.blocks(since) if log.can_open(since) else None for log in logs)
+        return find_doubts(gateway, agent, chat)
+    except OSError:
+        return Doubts()  # reading it for the rules meets the same error
+    finally:
+        for log in logs:
+            log.close()
 
 
 def _classified(events: Iterable[Event], classifiers: Mapping[str, Classifier]) -> Iterator[Event]:
@@ -153,7 +173,7 @@ def _read(
     reading: Reading,
 ) -> Iterator[Event]:
     """The logs in the order of time, then what is true now: the process and the databases."""
-    complained, doubts = False, Doubts()
+    complained = False
     complaints = {
         source: frozenset(place for place, line in enumerate(lines) if line.complaint)
         for source, lines in wanted.items()
@@ -161,11 +181,6 @@ def _read(
     }
     for events in merged(streams):
         for event in events:
-            if type(event) is Stretch:
-                doubts.add(event)
-                continue
-            if doubts.records or event.doubt is not None:
-                doubts.judge(event)
             if not complained and event.source in complaints:
                 complained = any(
                     not complaints[event.source].isdisjoint(places) for places, _ in event.matches
@@ -298,7 +313,8 @@ def records_of(
     log = LogFile(sources.logs / "gateway.log", sources.zone)
     try:
         log.open(since)
-        events = [event for batch in log.events(Wanted(lines, chat), since, now) for event in batch]
+        wanted = Wanted(lines, chat, doubts=_doubts(sources, chat, since))
+        events = [event for batch in log.events(wanted, since, now) for event in batch]
     except OSError:
         return []
     finally:
@@ -306,7 +322,7 @@ def records_of(
     return [
         (event.at, dict(captures))
         for event in events
-        if not event.ambiguous
+        if not event.ambiguous and event.doubt is None
         for _, captures in event.matches[:1]
     ]
 
@@ -435,6 +451,10 @@ def _ran_all_the_time(home: Path, since: datetime) -> bool:
     ticks = start_time_of(lock_holder(str(home / "gateway.lock")) or 0)
     began = began_at(ticks) if ticks is not None else None
     return began is not None and began < since
+
+
+def _too_many() -> Phrase:
+    return phrase(Unreadable.TOO_MANY_DOUBTS, "too many of its records may have been written by user names")
 
 
 def _why(error: OSError, path: Path) -> Phrase:

@@ -15,3 +15,4 @@ class Unreadable(StrEnum):
     ERROR = "blind.error"
     NOT_STATED = "blind.not-stated"
     JOURNAL = "blind.journal"
+    TOO_MANY_DOUBTS = "blind.too-many-doubts"

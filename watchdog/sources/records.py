@@ -15,8 +15,8 @@ from watchdog.model import Doubt, Event, Line
 from watchdog.model.trace import Trace
 from watchdog.sources.chat_text import QUOTED_END, ChatText
 from watchdog.sources.classify import Classifier, Match, Matcher
-from watchdog.sources.forgery import FOREIGN, Block, Previous, Stretch, is_foreign
-from watchdog.sources.localtime import SLACK, LocalClock
+from watchdog.sources.forgery import Doubts
+from watchdog.sources.localtime import LocalClock
 from watchdog.sources.prefilter import BEFORE, Prefilter
 from watchdog.values import Any
 
@@ -47,12 +47,12 @@ class Wanted:
         chat: ChatText,
         traces: Mapping[Line, Trace] = MappingProxyType({}),
         plain: bool = False,
-        foreign: Sequence[bytes] = (),
+        doubts: Doubts | None = None,
     ):
         self.chat, self.classifier = chat, Classifier(lines)
-        self.foreign = tuple(foreign)  # how records begin that this log never holds, but a name may write
+        self.doubts = doubts or Doubts()  # the records that a name may have written
         # The plain way, by which the other is judged: every record is parsed and shown to everything.
-        self.prefilter = None if plain else Prefilter(lines, (*chat.doubtful, *self.foreign))
+        self.prefilter = None if plain else Prefilter(lines, chat.doubtful)
         if self.prefilter is not None and self.prefilter.open:
             self.prefilter = None
         self.lines, self.traces = lines, traces  # lines of which only time and session are noted
@@ -97,15 +97,9 @@ class Reader:
     ):
         self.source, self.clock, self.wanted, self.chat = source, clock, wanted, wanted.chat
         self.since, self.until = since or EVER[0], until or EVER[1]
-        self.doubt = 0  # up to here in the block, lines may belong to a name that held a line break
-        self.unsure = 0  # up to here they may belong to one whose line seemed to have ended
-        self.doubt_left = 0  # bytes of the next block that may still belong to it
-        self.head: datetime | None = None  # when that name was written
-        self.previous: Previous | None = None
+        self.doubts = wanted.doubts
+        self.behind_torn = False  # the record stands behind another on the same line
         self.glued: list[Event] = []  # records that stand behind a torn one on the same line
-        self.block = Block(b"", self.chat, False)
-        self.kept = b""  # of the block before, from the last inbound line on
-        self.stretches: list[Stretch] = []
         self.first_at: datetime | None = None  # of the block's first record, wanted or not
         self.last_at: datetime | None = None  # of the newest record, wanted or not
         self.future = 0  # records dated after the window
@@ -115,14 +109,7 @@ class Reader:
 
     def records(self, name: str, offset: int, block: bytes, following: bytes) -> list[Any]:
         """The records of one block and of the window that some rule wants."""
-        if name != self.where:
-            self.previous, self.kept = None, b""  # a record does not reach into another file
-        self.where, self.offset, self.following = name, offset, following
-        self.block, self.stretches, self.glued = Block(block, self.chat, self.source == "agent.log"), [], []
-        self._distrust(0, self.doubt_left)
-        self.unsure = 0
-        if self.previous is not None:
-            self._reaches_on(0, 0, self.previous)
+        self.where, self.offset, self.following, self.glued = name, offset, following, []
         first = HEADER.match(block) or HEADER.search(block)
         self.first_at = self.clock.read(first[1]) if first else None
         prefilter = self.wanted.prefilter
@@ -137,18 +124,13 @@ class Reader:
             found = self._marked(prefilter, block)
         if newest := HEADER.match(block, last_record(block)):
             self.last_at = self.clock.read(newest[1]) or self.last_at
-        if self.previous is not None:
-            begins = self.previous.offset - offset
-            self.kept = (self.kept if begins < 0 else b"") + block[max(begins, 0) :]
-            if len(self.kept) > LONGEST:
-                self.previous, self.kept = None, b""
-        return [*self.stretches, *found, *self.glued] if self.stretches or self.glued else found
+        return [*found, *self.glued] if self.glued else found
 
     def _marked(self, prefilter: Prefilter, block: bytes) -> list[Event]:
         found: list[Event] = []
         rfind, find, names = block.rfind, block.find, self.names
         quick, read, record, stamped = self.wanted.quick, self.clock.read, self._record, STAMP.match
-        since, until, size = self.since, self.until, len(block)
+        since, until, size, walls_forged = self.since, self.until, len(block), self.doubts.walls_forged
         marks = prefilter.marks(block)
         next_marks = [*[mark[1] for mark in marks[1:]], size]
         passed = 0  # what begins before here was looked at
@@ -164,11 +146,7 @@ class Reader:
                     found.append(event)
                 continue
             matchers, signs = ways
-            if (
-                signs
-                and start >= max(self.doubt, self.unsure)
-                and (not prefilter.bodies or find(b"\n", at, next_at) >= 0)
-            ):
+            if signs and not walls_forged and (not prefilter.bodies or find(b"\n", at, next_at) >= 0):
                 when = read(block[start : start + STAMP_ENDS])
                 if when is not None and since <= when <= until:
                     for trace in signs:
@@ -221,8 +199,10 @@ class Reader:
             return None
         chat, more, facts, ambiguous = self.chat, "", _NOTHING, ""
         level, logger, session = told
-        doubt = Doubt(self.head) if start < self.doubt or start < self.unsure else None
-        if start < self.doubt and self.block.is_name(start):
+        doubt = self.doubts.of(block, start) if self.doubts.records else None
+        if self.behind_torn:
+            doubt = Doubt()
+        if doubt is not None and doubt.forged:
             ambiguous, doubt = "it follows a user name with a line break in it", None
         named = block.startswith(chat.doubtful, message)
         known = chat.cut_honest(block, message, stop) if named else None
@@ -231,12 +211,6 @@ class Reader:
         else:
             text, more, facts, why = self._cut(block, message, stop)
             ambiguous = ambiguous or why
-        if named:
-            self._inbound(start, message, stop, at, text, ambiguous)
-            if start < self.unsure and not ambiguous:
-                doubt = Doubt(self.head)
-        elif self.wanted.foreign and is_foreign(logger) and block.startswith(self.wanted.foreign, message):
-            self._forged(start, stop)
         if at > self.until or at < self.since:
             self.future += at > self.until
             return None
@@ -248,7 +222,7 @@ class Reader:
             for places, captures in self._matches(matchers, text, more, told, known is not None):
                 left, traced, followed = self.wanted.use(places)
                 for trace in traced:
-                    trace.note(at, session)
+                    trace.note(at, session) if doubt is None else trace.doubt(at, session)
                 if left:
                     matches.append((left, captures))
                 if followed:
@@ -274,9 +248,10 @@ class Reader:
                 line, quoted = end, _quoted(block, block.rfind(b"\n", 0, head.start()) + 1, end)
             if quoted[0] < head.start() < quoted[1]:
                 continue
+            self.behind_torn = True
             event = self._record(block, *_parts(head), min(end, stop), self.wanted.classifier.matchers)
+            self.behind_torn = False
             if event is not None and event.matches:
-                event.doubt = Doubt()
                 self.glued.append(event)
 
     def _cut(self, block: bytes, message: int, stop: int) -> tuple[str, str, Mapping[str, str], str]:
@@ -301,84 +276,6 @@ class Reader:
             found = self.wanted.classifier.matches(matchers, text, told[0], told[1])
             _remember(self.inbound, (text, told), found)
         return found
-
-    def _inbound(self, start: int, message: int, stop: int, at: datetime, text: str, ambiguous: str) -> None:
-        """An inbound line, wanted or not: a name in it, or in the one before, may have written what is between."""
-        if ambiguous and not self.block.ends_within(message, stop):
-            self.previous, self.head = None, at
-            self._distrust(stop, LONGEST)
-            return
-        before, self.previous = self.previous, Previous(self.offset + start, at, text)
-        reaches_on = self._reaches_on(start, stop, self.previous)
-        if before is None or not self.block.proves or self.offset + stop - before.offset > LONGEST:
-            return
-        if at - before.at > SLACK and not self._runs_back(stop, at):
-            return
-        begins = before.offset - self.offset
-        region = self.block.content[begins:stop] if begins >= 0 else self.kept + self.block.content[:stop]
-        if FOREIGN.search(region) is None:
-            records = self._records_of(region)
-            own = self.block.content[message:stop]
-            if self.previous.platform == before.platform and own.count(b"\n") == 1 and not reaches_on:
-                # In whichever way it was written, the last tail is real: somebody wrote to Hermes from there.
-                others = self._records_of(region[: len(region) - (stop - start)])
-                records = {record: records.get(record, False) for record in others}
-            self.stretches.append(Stretch(records))
-
-    def _reaches_on(self, start: int, stop: int, inbound: Previous) -> bool:
-        """Whether the line, which seems to end on its own line, is ended once more by a later line that is no record:
-        then the first end may be the name's, and so may all that is between.
-        """
-        end = self.block.open_end(stop)
-        if not end or self.offset + end - inbound.offset > LONGEST:
-            return False
-        wall = self.block.wall_after(stop)
-        if wall is not None and wall < end:
-            return False
-        self.unsure, self.head = end, inbound.at
-        if self.block.proves:
-            content = self.block.content
-            region = content[start : content.find(b"\n", end) + 1 or len(content)]
-            region = region if stop else self.kept + region
-            self.stretches.append(Stretch(self._records_of(region), inbound.at))
-        return True
-
-    def _runs_back(self, stop: int, at: datetime) -> bool:
-        """Whether the next record that no name wrote is older than this time: then somebody made it up."""
-        wall = self.block.wall_after(stop)
-        real = self.clock.read(self.block.content[wall : wall + STAMP_ENDS]) if wall is not None else None
-        return real is not None and at - real > SLACK
-
-    def _forged(self, start: int, stop: int) -> None:
-        """A record that this log never holds: a name wrote it, if inbound lines stand on both sides."""
-        before = self.previous
-        if before is None or self.offset + stop - before.offset > LONGEST:
-            return
-        end, self.doubt_left = self.block.reach(stop, LONGEST)
-        if not end:
-            return
-        begins = before.offset - self.offset
-        region = self.block.content[begins:end] if begins >= 0 else self.kept + self.block.content[:end]
-        self.stretches.append(Stretch(self._records_of(region), before.at))
-        self.doubt, self.head = max(self.doubt, end), before.at
-
-    def _records_of(self, region: bytes) -> dict[tuple[datetime, str], bool]:
-        """The records in there, and whether nobody else's message has the same words there."""
-        found = {}
-        words = [said for _, said in self.chat.tails(region)]
-        for head, _, stop in _all(region):
-            at = self.clock.read(head["stamp"]) if head is not None else None
-            if head is not None and at is not None:
-                own = [said for _, said in self.chat.tails(region[head.end() : stop])]
-                found[at, self._cut(region, head.end(), stop)[0]] = len(own) == 1 and words.count(own[0]) == 1
-        return found
-
-    def _distrust(self, start: int, reach: int) -> None:
-        """A name with a line break is being written: up to where it may end, every line may be the name's."""
-        end, self.doubt_left = self.block.reach(start, reach) if reach else (0, 0)
-        self.doubt = max(self.doubt, end) if start else end
-        if end and self.block.proves:
-            self.stretches.append(Stretch(self._records_of(self.block.content[start:end]), self.head))
 
 
 def _quoted(block: bytes, start: int, stop: int) -> tuple[int, int]:
