@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from functools import cache
 
-from watchdog.values import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import re
+from watchdog.values import Any
 
 _DURATION = r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)"
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -19,8 +17,6 @@ _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 def duration(text: str) -> timedelta:
     """'90s', '15m', '2h', '1h30m', '7d'; ValueError otherwise."""
-    import re
-
     parts = re.findall(_DURATION, text)
     if not parts or "".join(number + unit for number, unit in parts) != text.replace(" ", ""):
         raise ValueError(f"'{text}' is not a duration; write 90s, 15m or 2h")
@@ -130,8 +126,6 @@ def harmless(text: str, limit: int = 300) -> str:
     """Log text fit for a terminal: no escapes, control characters or direction marks, one line, bounded."""
     if len(text) <= limit and text.isprintable():
         return text  # nearly every text is; printable means none of what is taken out below
-    import re
-
     text = re.sub(
         _INVISIBLE, "", re.sub(_ANSI, "", text[: limit * 4]).replace("\n", " ⏎ ").replace("\t", " ")
     )
@@ -161,8 +155,8 @@ _SECRETS = (
     (r"\b[MNO][A-Za-z0-9]{22,30}\.[\w-]{6}\.[\w-]{27,}", "[secret]"),  # Discord
     (r"(?i)\b(bearer|basic)\s{1,4}[A-Za-z0-9._~+/=-]{8,}", r"\1 [secret]"),
     (r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*", "[secret]"),
-    # The address of a chat service is the leave to write there (tgram://, ntfy://, a webhook); so is one with
-    # a password.
+    # Who knows the address of a chat service can write there (tgram://, ntfy://, a webhook); so it is with a
+    # password in an address.
     (r"(?i)\b(?!https?:|file:|wss?:)([a-z][a-z0-9+]{2,15})://[^\s'\"<>]{3,}", r"\1://[secret]"),
     (
         r"(?i)\b(https?://[^\s/'\"]{0,100}(?:hooks|hc-ping|healthchecks|webhook)[^\s/'\"]{0,100}/"
@@ -203,8 +197,6 @@ _SECRETS = (
 
 @cache
 def _secrets() -> tuple[tuple[re.Pattern[str], str], ...]:
-    import re
-
     return tuple((re.compile(pattern), instead) for pattern, instead in _SECRETS)
 
 

@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sqlite3
 import sys
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
+
+from watchdog.config.rules import shipped_folder
+from watchdog.sqlite.schema import release
+from watchdog.system.procfs import start_time_of
 
 SESSIONS, MESSAGES, TASKS = 6, 248, 12
 RELEASE = "0.19.0"
@@ -84,7 +89,7 @@ while time.monotonic() < END and os.path.exists(os.path.join(HOME, "gateway.pid"
 
 
 def build(top: Path, now: datetime) -> Path:
-    """A home whose gateway was restarted by hand and never came back; returns the folder of the home."""
+    """A home whose gateway was restarted and never came back; returns the folder of the home."""
     home = top / "home"
     (home / "logs").mkdir(parents=True)
     (home / "config.yaml").write_text("model: {default: demo, provider: custom}\n")
@@ -111,8 +116,6 @@ def command(top: Path) -> list[str]:
 
 def settings(top: Path, port: int) -> Path:
     """A configuration of its own: messages go to the demo's phone, and a verification need not take minutes."""
-    from watchdog.config.rules import shipped_folder
-
     config = top / "config"
     (config / "recipes").mkdir(parents=True)
     (config / "settings.yaml").write_text(
@@ -167,8 +170,6 @@ class tables:
         self.path, self.kind = path, kind
 
     def __enter__(self) -> sqlite3.Connection:
-        from watchdog.sqlite.schema import release
-
         known = release(RELEASE)
         assert known is not None
         self.db = sqlite3.connect(self.path)
@@ -182,9 +183,7 @@ class tables:
 
 
 def story(now: datetime) -> Iterator[str]:
-    """What the logs hold: a good hour, QQ in a loop, a restart by hand, and a gateway that dies at each
-    start.
-    """
+    """What the logs hold: a good hour, QQ in a loop, a restart, and a gateway that dies at each start."""
 
     def line(
         minutes: float, text: str, level: str = "INFO", logger: str = "gateway.run", more: str = ""
@@ -226,11 +225,9 @@ def story(now: datetime) -> Iterator[str]:
 
 def still_runs(home: Path) -> int:
     """The pid of the stand-in, if it is alive and is the one that wrote gateway.pid; 0 otherwise."""
-    from watchdog.system.procfs import start_time_of
-
     try:
-        told = json.loads((home / "gateway.pid").read_text())
-        return int(told["pid"]) if start_time_of(int(told["pid"])) == told["start_time"] else 0
+        noted = json.loads((home / "gateway.pid").read_text())
+        return int(noted["pid"]) if start_time_of(int(noted["pid"])) == noted["start_time"] else 0
     except (OSError, ValueError, KeyError):
         return 0
 
@@ -239,6 +236,4 @@ def end_gateway(home: Path) -> None:
     """Take the stand-in down: it goes by itself once its pid file is gone."""
     pid = still_runs(home)
     if pid:
-        import signal
-
         os.kill(pid, signal.SIGTERM)

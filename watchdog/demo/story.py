@@ -11,8 +11,10 @@ import json
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import tempfile
+import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -82,8 +84,6 @@ class Stage:
         return text
 
     def heading(self, text: str) -> None:
-        import textwrap
-
         self.say()
         for line in textwrap.wrap(text, self.width - 3):
             self.say(paint(f"━━ {line}", "bold", self.colour))
@@ -99,8 +99,6 @@ class Stage:
         return code
 
     def phone(self, message: dict[str, str]) -> None:
-        import textwrap
-
         inner = self.width - 4
         self.say(f"╭{'─' * (self.width - 2)}╮")
         title = self.tidy(message.get("title", ""))
@@ -137,7 +135,7 @@ def run(stage: Stage, keep: bool = False) -> int:
 
 def tell_story(stage: Stage, top: Path, home: Path, phone: DemoPhone) -> bool:
     stage.heading(
-        "QQ lost its session again and again (4009), somebody restarted the gateway by hand, and it does not come back"
+        "QQ lost its session again and again (4009), a person restarted the gateway, and it does not come back"
     )
     stage.say(paint(f"$ hermes gateway run      (HERMES_HOME={home})", "dim", stage.colour))
     code = subprocess.run(demo_home.command(top), timeout=20).returncode
@@ -190,8 +188,6 @@ def next_check(stage: Stage) -> bool:
 
 
 def rows(home: Path) -> int:
-    import sqlite3
-
     db = sqlite3.connect(f"file:{home / 'state.db'}?mode=ro", uri=True)
     try:
         return int(db.execute("SELECT count(*) FROM messages").fetchone()[0])
@@ -203,7 +199,7 @@ def rows(home: Path) -> int:
 
 @contextmanager
 def surroundings(top: Path) -> Iterator[None]:
-    """The environment of somebody whose whole world is this folder."""
+    """The environment of a user who has nothing but this folder."""
     given = {
         "HERMES_HOME": str(top / "home"),
         "HERMES_WATCHDOG_CONFIG": str(top / "config"),

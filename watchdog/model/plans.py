@@ -38,7 +38,7 @@ class Plan:
     id: int = 0
     chain: Reason | None = None  # what it is for: the cause and what followed from it
     also: tuple[Reason, ...] = ()  # what else is open and has nothing to do with it
-    advice: tuple[Reason, ...] = ()  # what no restart cures, and what does
+    advice: tuple[Reason, ...] = ()  # what no restart repairs, and what does
     warnings: tuple[Reason, ...] = ()  # worth knowing before saying yes
     restarts: bool = False  # the gateway is started or restarted
     stops: bool = False  # the gateway is stopped and stays so

@@ -61,7 +61,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Verify:
-    """How a person would know that it worked: these rules are quiet, and the gateway lives (or is proven
+    """How a person would know that it worked: these rules are quiet, and the gateway runs (or is proven
     stopped).
     """
 
@@ -72,7 +72,7 @@ class Verify:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to mend one class of fault."""
+    """How to repair one class of fault."""
 
     id: str
     title: str

@@ -13,7 +13,7 @@ from datetime import datetime
 
 
 class Unread:
-    """A stretch of a log whose signs nobody has asked for."""
+    """A stretch of a log whose signs were not asked for yet."""
 
     __slots__ = ("newest", "oldest", "read")
 
@@ -62,7 +62,7 @@ class Trace:
         return times[bisect_left(times, first) : bisect_left(times, before)] if times else []
 
     def forget(self, before: datetime) -> None:
-        """Part from all that is older, once everybody has taken from it what they need."""
+        """Drop all that is older, after the followers have taken what they need of it."""
         for settle in self.followers:
             settle(before)
         while self.unread and self.unread[0].newest < before:

@@ -1,6 +1,6 @@
 """What was done before, and the limits that hold across runs and reboots: each answer is a Hold with its reason.
 
-Rows are counted, also those that lie in the future: a clock that was set back gives nobody a fresh budget.
+Rows are counted, also those that lie in the future: a clock that was set back gives no fresh budget.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def _spent(moments: Sequence[datetime], limit: int, window: timedelta, reason: R
 
 
 def _restarts(situation: Situation) -> list[Hold | None]:
-    """Starts by anyone count; those of a rule that `starts_itself` are the fault, and would keep its cure away
+    """Starts by anyone count; those of a rule that `starts_itself` are the fault, and would keep its repair away
     for ever.
     """
     limits, now, rules = situation.machine.limits, situation.now, situation.diagnosis.rules
@@ -211,7 +211,7 @@ def _made(action: Action, start: datetime) -> bool:
 
 
 def pause(cooldown: timedelta, times: int, limits: Limits) -> timedelta:
-    """Doubles each time the same cure was needed again for the same key."""
+    """Doubles each time the same repair was needed again for the same key."""
     return min(cooldown * 2 ** min(max(times - 1, 0), 20), max(limits.longest_pause, cooldown))
 
 
@@ -234,7 +234,7 @@ def not_yet_failed(recipe: Recipe, key: str, situation: Situation) -> Recipe | N
 def must_disarm(
     incidents: Sequence[Incident], recipes: Mapping[str, Recipe], history: History, now: datetime
 ) -> Reason | None:
-    """Why the watchdog should stop acting until a person looks: its cure does not last."""
+    """Why the watchdog should stop acting until a person looks: its repair does not last."""
     for incident in incidents:
         recipe = recipes.get(incident.recipe or "")
         if incident.status != "open" or recipe is None or history.disarmed:

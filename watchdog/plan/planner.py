@@ -69,8 +69,8 @@ def make_plans(
     plan = _merge(_judgeable(parts), diagnosis, machine)
     recipes = [part.recipe for part in parts if part.recipe.id in plan.recipes]
     # What the merged plan takes care of needs no refusal of its own.
-    cured = set(plan.incidents) - untreated(plan)
-    left = [refusal for refusal in _once(refused) if not set(refusal.incidents) <= cured]
+    treated = set(plan.incidents) - untreated(plan)
+    left = [refusal for refusal in _once(refused) if not set(refusal.incidents) <= treated]
     return replace(plan, hold=limits.hold(plan, recipes, situation)), *left
 
 
@@ -128,7 +128,7 @@ def _part(incident: Incident, situation: Situation) -> Part | Plan:
         rollback = tuple(fill(step, incident.facts) for step in recipe.rollback)
         for step in steps:
             if name := getattr(step.args, "database", ""):
-                # a step that is bound to fail would take the others' cure with it
+                # a step that is bound to fail would take the other repairs with it
                 database(name, machine.home, there=False)
     except UnfitFact as error:
         why = Reason(Refuse.NO_EXACT_COMMAND, {"why": error.reason})
@@ -224,14 +224,14 @@ def _in_order(parts: Sequence[Part]) -> tuple[tuple[Step, ...], Sequence[Part]]:
     """The steps of the whole case, and the parts that they serve."""
     plain = {tuple(replace(step, line=0) for step in part.steps) for part in parts}
     if len(plain) == 1:
-        return plain.pop(), parts  # one cure: exactly as its recipe says
-    mending = [part for part in parts if part.repairs]
+        return plain.pop(), parts  # one repair: exactly as its recipe says
+    repairing = [part for part in parts if part.repairs]
     looping = any(
         part.does("stop") and not part.does("start", "restart") and not part.repairs for part in parts
     )
-    repairs = tuple(dict.fromkeys(replace(step, line=0) for part in mending for step in part.repairs))
-    if mending and (looping or any(part.does("stop") for part in mending)):
-        return (STOP, *repairs, START), mending
+    repairs = tuple(dict.fromkeys(replace(step, line=0) for part in repairing for step in part.repairs))
+    if repairing and (looping or any(part.does("stop") for part in repairing)):
+        return (STOP, *repairs, START), repairing
     after = (
         RESTART
         if any(part.does("restart") for part in parts)
@@ -239,7 +239,7 @@ def _in_order(parts: Sequence[Part]) -> tuple[tuple[Step, ...], Sequence[Part]]:
         if any(part.does("start") for part in parts)
         else None
     )
-    if mending:  # such as a column: Hermes takes it up while it runs
+    if repairing:  # such as a column: Hermes takes it up while it runs
         return (*repairs, *((after,) if after else ())), [part for part in parts if part.repairs or after]
     if looping:  # starting it once more is what the loop does all the time
         return (STOP,), [part for part in parts if not part.does("start", "restart")]
