@@ -22,7 +22,7 @@ from watchdog import approval, fleet, notify, plan, repair, sqlite, store
 from watchdog.detect.evaluate import Evaluation, Seen, evaluate, lines_by_source
 from watchdog.detect.incidents import fold
 from watchdog.job import Run
-from watchdog.model import Incident, Notification, Outcome, Plan, Report, Rule
+from watchdog.model import Incident, Notification, Plan, Report, Rule
 from watchdog.sources.logfile import with_line_numbers
 from watchdog.sources.read import Reading, Sources, read_all, unwatched_databases
 from watchdog.values import TYPE_CHECKING, replace
@@ -182,9 +182,3 @@ def tell(report: Report, run: Run) -> tuple[tuple[Notification, ...], tuple[str,
     answers, unasked = approval.ask_questions(queue, proposals, messenger)
     undelivered = notify.deliver_all(queue, answers, messenger)
     return tuple(notification for _, notification in queue), (*unclosed, *unasked, *undelivered)
-
-
-def tell_outcomes(outcomes: Sequence[Outcome], run: Run) -> None:
-    """After a plan was carried out from the command line: look again, remember, tell everyone who was asked."""
-    report = record(check(run, run.start), run)
-    tell(replace(report, outcomes=tuple(outcomes)), run)

@@ -18,7 +18,7 @@ class Doubt:
     __slots__ = ("forged", "provable")
 
     def __init__(self, provable: bool = False, forged: bool = False):
-        # Nobody else's message has these words there: a turn about them proves that the record is real.
+        # No other message has these words there: a turn about them proves that the record is real.
         self.provable = provable
         self.forged = forged  # a name wrote it, whichever way one reads the log
 
@@ -29,7 +29,7 @@ class Event:
     __slots__ = (
         "ambiguous",  # why this record cannot be trusted: chat text imitates log fields
         "at",  # always aware, UTC
-        "doubt",  # a Doubt when a user name may have written this record; None: nobody but Hermes wrote it
+        "doubt",  # a Doubt when a user name may have written this record; None: only Hermes can have written it
         "facts",  # measured by us: pid, path, header
         "level",
         "logger",
@@ -78,7 +78,7 @@ class Event:
         return Event(**{**parts, "where": where})
 
     def __deepcopy__(self, memo: dict[int, object]) -> Event:
-        """Itself: nobody changes an event, so that copies of a detector may share what they have seen."""
+        """Itself: events are never changed, so that copies of a detector may share what they have seen."""
         return self
 
     def __eq__(self, other: object) -> bool:

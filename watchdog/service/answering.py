@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from watchdog.job import Job, Run
 from watchdog.model import Outcome
-from watchdog.pipeline import look_again
+from watchdog.pipeline import check, look_again, record, tell
 from watchdog.repair import RepairJob, carry_out, find_interrupted, resume_plan
 from watchdog.service.status import machine_of
 from watchdog.store import Store
@@ -26,3 +26,9 @@ def carry_out_now(
     except KeyboardInterrupt:
         outcomes = find_interrupted(store, machine)
     return outcomes, replace(run, now=machine.clock())
+
+
+def tell_outcomes(outcomes: tuple[Outcome, ...], run: Run) -> None:
+    """Look again, remember, and tell everyone who was asked what came of the plan."""
+    report = record(check(run, run.start), run)
+    tell(replace(report, outcomes=outcomes), run)

@@ -8,8 +8,7 @@ from contextlib import suppress
 from watchdog.errors import WatchdogError
 from watchdog.job import find_job
 from watchdog.notify.translate import in_english
-from watchdog.pipeline import tell_outcomes
-from watchdog.service.answering import carry_out_now
+from watchdog.service.answering import carry_out_now, tell_outcomes
 from watchdog.store import Store
 
 
