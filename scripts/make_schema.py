@@ -24,14 +24,12 @@ from typing import Any
 
 import yaml
 
+from watchdog.config import rules
 from watchdog.config.lines import Vocabulary
-from watchdog.config.rules import (
-    ANY,
-    shipped_vocabulary,
-)
+from watchdog.config.rules import ANY, shipped_vocabulary
 from watchdog.config.yaml import MISSING, Section
 from watchdog.detect import KINDS
-from watchdog.job import read_rule
+from watchdog.job import rule_kinds
 
 FILE = Path(__file__).resolve().parent.parent / "rules" / "rule.schema.json"
 MADE_UP = "made-up"
@@ -279,6 +277,10 @@ def _refer(schema: Schema, names: dict[str, str]) -> None:
             schema["properties"][key] = {"$ref": f"#/$defs/{name}"}
         else:
             _refer(each, names)
+
+
+def read_rule(section: Section) -> Any:
+    return rules.read_rule(section, rule_kinds())
 
 
 def check_methods() -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pwd
-import sqlite3
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
@@ -18,7 +16,6 @@ from watchdog.config.cache import load_cached
 from watchdog.config.rules import Kinds, Rulebook
 from watchdog.config.schedule import every_problem
 from watchdog.config.settings import Settings, load_settings
-from watchdog.config.yaml import Section
 from watchdog.detect import KINDS
 from watchdog.detect.evaluate import is_measured
 from watchdog.errors import WatchdogError
@@ -150,13 +147,6 @@ def load_rules(*folders: Path, shipped: bool = True) -> Rulebook:
     return rules.load(*folders, kinds=rule_kinds(), shipped=shipped)
 
 
-def read_rule(section: Section) -> tuple[Rule | None, bool]:
-    """One rule of a file and whether it is switched on; its mistakes are in the section's problems."""
-    if section.vocabulary is None:
-        section.vocabulary = rules.shipped_vocabulary()
-    return rules.read_rule(section, rule_kinds())
-
-
 def rule_kinds() -> Kinds:
     """What rules and recipes may be made of; a quiet check has its rules in a cache and asks for none of this."""
     return Kinds(KINDS, steps.KINDS, every_problem)
@@ -186,28 +176,6 @@ def profiles(home: Path) -> list[Path]:
     except OSError:
         found = []
     return [home, *found]
-
-
-def sibling_jobs(job: Job) -> list[Job]:
-    """This job, then those of the other homes whose stores lie beside its own and say which home is theirs."""
-    found = [job]
-    for path in sorted(job.state.parent.glob("*/watchdog.db")):
-        if path.parent != job.state and (home := home_of_store(path)) is not None:
-            found.append(replace(job, home=home, state=path.parent))
-    return found
-
-
-def home_of_store(path: Path) -> Path | None:
-    """The home that the plans of a store are about; None when it holds none or cannot be read."""
-    try:
-        store = Store.look(path)
-        if store is None:
-            return None
-        with store:
-            row = store.db.execute("SELECT content FROM plans ORDER BY id DESC LIMIT 1").fetchone()
-        return Path(json.loads(row["content"])["home"]) if row else None
-    except (WatchdogError, sqlite3.Error, ValueError, KeyError, TypeError):
-        return None
 
 
 def find_config(given: str | None = None) -> Path:

@@ -15,10 +15,10 @@ from effort import rounds
 
 from watchdog.cli import main
 from watchdog.config import rules as rule_files
-from watchdog.config.rules import shipped_folder
+from watchdog.config.rules import read_rule, shipped_folder, shipped_vocabulary
 from watchdog.config.yaml import read_documents
 from watchdog.errors import ConfigError, WatchdogError
-from watchdog.job import load_rules, read_rule
+from watchdog.job import load_rules, rule_kinds
 
 HERE = Path(__file__).parents[1]
 TOP = Path(__file__).parents[2]
@@ -183,7 +183,8 @@ def test_thousands_of_mutated_rule_files_give_a_message_and_never_a_crash():
                 content[at:at] = other[: chosen.randint(1, 80)]
         problems: list = []
         for section in read_documents("x.yaml", bytes(content), problems):
-            rule, _ = read_rule(section)
+            section.vocabulary = shipped_vocabulary()
+            rule, _ = read_rule(section, rule_kinds())
             assert rule is not None or problems
         assert all(problem.says for problem in problems)
 

@@ -25,12 +25,11 @@ from watchdog.cli.context import (
 )
 from watchdog.cli.parser import add_command, add_common
 from watchdog.errors import WatchdogError
-from watchdog.job import sibling_jobs
 from watchdog.model import Outcome, Plan, Reason, plain, unpacked
 from watchdog.notify.translate import in_english
 from watchdog.repair import abandon
 from watchdog.reports.check import chain_of
-from watchdog.service.answering import carry_out_now, tell_outcomes
+from watchdog.service.answering import carry_out_now, sibling_jobs, tell_outcomes
 from watchdog.service.status import held_plans, machine_of
 from watchdog.store import Store, audit
 from watchdog.store import plans as rows

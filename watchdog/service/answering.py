@@ -1,14 +1,33 @@
-"""Carrying out an approved plan outside of a check: from the command line and from the page."""
+"""Answering outside of a check, from the command line and from the page: whose plan it is, doing it, telling."""
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import suppress
+from pathlib import Path
+
+from watchdog.errors import WatchdogError
 from watchdog.job import Job, Run
 from watchdog.model import Outcome
 from watchdog.pipeline import check, look_again, record, tell
 from watchdog.repair import RepairJob, carry_out, find_interrupted, resume_plan
 from watchdog.service.status import machine_of
 from watchdog.store import Store
+from watchdog.store.plans import home_of
 from watchdog.values import replace
+
+
+def sibling_jobs(job: Job) -> list[Job]:
+    """This job, then those of the other homes whose stores lie beside its own and say which home is theirs."""
+    found = [job]
+    for path in sorted(job.state.parent.glob("*/watchdog.db")):
+        with suppress(WatchdogError, sqlite3.Error, ValueError, KeyError, TypeError):
+            store = Store.look(path) if path.parent != job.state else None
+            if store is not None:
+                with store:
+                    home = home_of(store)
+                found += [replace(job, home=Path(home), state=path.parent)] if home else []
+    return found
 
 
 def carry_out_now(

@@ -105,6 +105,12 @@ def get(store: Store, plan_id: int) -> Stored | None:
     return _stored(row) if row else None
 
 
+def home_of(store: Store) -> str | None:
+    """The home that the plans of this store are about; None where it holds none."""
+    row = store.db.execute("SELECT content FROM plans ORDER BY id DESC LIMIT 1").fetchone()
+    return str(json.loads(row["content"])["home"]) if row else None
+
+
 def in_state(store: Store, *states: str) -> tuple[Stored, ...]:
     marks = ",".join("?" * len(states))
     return tuple(
