@@ -89,6 +89,8 @@ class Machine:
     ran: list[tuple[str, ...]] = field(default_factory=list)
     codes: dict[str, int] = field(default_factory=dict)  # verb -> exit code of systemctl
     lives_after_start: bool = True
+    connected: tuple[str, ...] | None = None  # platforms
+    connects_after_start: tuple[str, ...] | None = None
     may_act: bool = True
     why_not: str = ""
     wrong: list[Incident] = field(default_factory=list)  # what a look would find
@@ -120,6 +122,7 @@ class Machine:
         if verb in ("start", "restart"):
             self.alive, self.pid = self.lives_after_start, self.pid + 1
             self.starts.append(self.now)
+            self.connected = self.connects_after_start
         return Ran(0, "")
 
     def gateway(self) -> GatewayProcess:
@@ -131,6 +134,7 @@ class Machine:
             self.turns,
             None,
             None,
+            connected=self.connected,
         )
 
     def world(self) -> RealMachine:

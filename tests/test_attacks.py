@@ -37,7 +37,7 @@ from watchdog.gateway.release import drain_of
 from watchdog.gateway.supervisor import PROCESS, SYSTEM, Supervisor
 from watchdog.job import load_rules
 from watchdog.model import Incident, Step, plain
-from watchdog.notify.compose import render
+from watchdog.notify.layout import render
 from watchdog.notify.translate import in_english
 from watchdog.pipeline import check, full_check
 from watchdog.repair import Look, RepairJob, resume_plan
@@ -623,7 +623,7 @@ def test_the_exact_command_can_be_typed_and_runs_nothing_else(tmp_path, name):
     path = f"kanban/boards/{name}/kanban.db"
     for kind in (heal_database, add_column):
         told = kind.describe(kind.Args(path), machine.world())
-        assert shlex.split(in_english(told).rpartition("hermes-watchdog")[2])[-1] == path
+        assert shlex.split(in_english(told).rpartition("hermes-watchdog")[2])[-1] == str(tmp_path / path)
 
 
 def test_a_name_in_braces_is_not_filled_a_second_time():

@@ -72,7 +72,10 @@ def test_a_drill_goes_out_as_a_question_and_the_tap_comes_back(home: Path, butto
         assert result.answered and result.yes is yes and result.by == "ann" and result.problems == ()
         (question,) = server.questions("secret-topic-of-ann")
         assert "Fire drill" in question["title"] and "Nothing will be done" in question["message"]
-        assert "The answer of ann arrived" in server.messages[-1]["message"]
+        *before, end = [message for message in server.messages if message["topic"] == "secret-topic-of-ann"]
+        assert before == [question], "the answer is confirmed once, and nothing is said to have begun"
+        assert end["title"] == "Fire drill: your answer arrived"
+        assert "ann answered via ntfy" in end["message"] and "nothing was done" in end["message"]
     assert not made.state.exists(), "no plan, budget or audit of the home knows of it"
 
 

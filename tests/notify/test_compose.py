@@ -14,17 +14,10 @@ from talk import MINUTE, NOW, STUCK, context, ended, incident, plan
 
 from watchdog.model import Hold, Reason
 from watchdog.notify.choose import Proposal, Selection
-from watchdog.notify.compose import (
-    BODY,
-    HEADLINE,
-    Command,
-    HowToAnswer,
-    compose,
-    cut,
-    full_text,
-    how_to_answer,
-    render,
-)
+from watchdog.notify.compose import compose
+from watchdog.notify.context import Command
+from watchdog.notify.layout import BODY, HEADLINE, cut, full_text, render
+from watchdog.notify.lines import HowToAnswer, how_to_answer
 from watchdog.notify.sanitize import exact, fit, veil
 from watchdog.store.messages import News, Subject
 from watchdog.store.reasons import plain
@@ -59,7 +52,8 @@ Side effect: 1 reply in progress; it gets up to 2 minutes to finish, then it is 
 Note: the unit's stop time-out is shorter than the drain
 Answer by 09:11
 Exactly:
-    restart the gateway (hermes-gateway.service): systemctl --user restart hermes-gateway.service
+restart the gateway (hermes-gateway.service):
+    systemctl --user restart hermes-gateway.service
 box · details:
     hermes-watchdog plan 7"""
     )
@@ -207,12 +201,13 @@ def test_an_outcome_tells_the_answer_the_steps_and_the_check_afterwards():
 
 def test_a_result_is_titled_as_a_result():
     done = Proposal(plan(id=7), outcomes=(ended("d", "plan 7", True, "done and verified"),))
+    unsure = replace(done, outcomes=(replace(done.outcomes[0], unproven=("qq-dead",)),))
     assert (
         compose(selection(News.FIXED, subject(), proposal=done), AT).title
         == "Gateway restarted, problem gone"
     )
     assert (
-        compose(selection(News.UNVERIFIED, subject(), proposal=done), AT).title
+        compose(selection(News.UNVERIFIED, subject(), proposal=unsure), AT).title
         == "Not verified: Gateway restarted"
     )
 

@@ -18,7 +18,8 @@ from watchdog.job import load_rules
 from watchdog.model import Change, Hold, Reason, phrase, plain
 from watchdog.notify.apprise_child import _WHYS as WHYS
 from watchdog.notify.choose import Proposal, Selection
-from watchdog.notify.compose import HEADLINE, compose, daily, full_text, headline
+from watchdog.notify.compose import compose, daily
+from watchdog.notify.layout import HEADLINE, full_text, headline
 from watchdog.notify.translate import LANGUAGES, in_english, read_words, sentence
 from watchdog.pipeline import look
 from watchdog.plan.reasons import Wait
@@ -220,7 +221,7 @@ def test_a_restart_that_helped_is_titled_as_its_result(language: str, title: str
     ("language", "title"), [("en", "Not verified: Gateway restarted"), ("zh", "未能验证：网关已重启")]
 )
 def test_what_could_not_be_verified_is_never_called_fixed(language: str, title: str):
-    done = Proposal(plan(), outcomes=(ended("d", "plan 7", True, "done"),))
+    done = Proposal(plan(), outcomes=(replace(ended("d", "plan 7", True, "done"), unproven=("qq-dead",)),))
     chosen = Selection(News.UNVERIFIED, (of("session-stuck"),), "high", done)
     assert compose(chosen, context(language)).title == title
 
@@ -243,7 +244,8 @@ def test_the_whole_chinese_question():
 处理方案：重启网关
 （答复方法）
 具体操作：
-    重启网关（hermes-gateway.service）：systemctl --user restart hermes-gateway.service
+重启网关（hermes-gateway.service）：
+    systemctl --user restart hermes-gateway.service
 原因：QQ 反复恢复一个失效的连接 → 有会话在等回复，但没有任何进展
 box · 详情：
     hermes-watchdog plan 7"""

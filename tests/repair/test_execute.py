@@ -95,6 +95,31 @@ def test_an_approved_restart_is_done_once_and_verified(store, machine):
     assert machine.verbs() == ["restart"] and "is done, not approved" in said(again[0])
 
 
+def test_a_restart_is_verified_when_the_platforms_of_before_are_connected_again(store, machine):
+    machine.connected, machine.connects_after_start = ("telegram",), ("qqbot", "telegram")
+    outcomes = go(store, machine, approved(store, machine))
+    assert said(outcomes[1]) == "checked: problem gone, gateway running (pid 801), qqbot, telegram connected"
+    assert outcomes[-1].verified
+
+
+@pytest.mark.parametrize(
+    ("after", "says"),
+    [
+        (("qqbot",), "NOT connected as before: telegram"),
+        (None, "whether telegram is connected again cannot be seen"),
+    ],
+)
+def test_a_platform_that_does_not_come_back_is_waited_for_and_then_named(store, machine, after, says):
+    """No chat of it would be answered: that is no failure of the restart, and it is not called verified."""
+    machine.connected, machine.connects_after_start = ("telegram",), after
+    began = machine.now
+    outcomes = go(store, machine, approved(store, machine))
+    assert said(outcomes[1]) == f"checked: problem gone, gateway running (pid 801), {says}"
+    assert said(outcomes[-1]) == "Restart the gateway: done; not connected as before: telegram"
+    assert outcomes[-1].ok and not outcomes[-1].verified and disarmed(store, machine) is None
+    assert machine.now - began >= timedelta(minutes=3)
+
+
 @pytest.mark.parametrize(
     "state",
     ["pending", "refused", "expired", "superseded", "lapsed", "claimed", "interrupted", "done", "failed"],

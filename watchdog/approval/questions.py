@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
+from urllib.parse import unquote
 
 from watchdog.approval import record as approval
 from watchdog.approval.channels import base as channels
@@ -16,17 +17,10 @@ from watchdog.config.notify_settings import Channel, NotifySettings
 from watchdog.errors import WatchdogError
 from watchdog.model import Notification, Outcome, OutcomeKind, Plan, Report, plain
 from watchdog.notify.choose import Proposal
-from watchdog.notify.compose import (
-    CODE,
-    HowToAnswer,
-    MessageContext,
-    full_text,
-    headline,
-    how_to_answer,
-    plan_title,
-    result,
-)
-from watchdog.notify.deliver import Messenger, Queue
+from watchdog.notify.context import CODE, MessageContext
+from watchdog.notify.deliver import Messenger, OnTheHost, Queue
+from watchdog.notify.layout import full_text, headline
+from watchdog.notify.lines import HowToAnswer, how_to_answer, outcome_title, plan_title, result
 from watchdog.notify.sanitize import fit
 from watchdog.store import Store, messages, questions
 from watchdog.store import plans as rows
@@ -39,6 +33,7 @@ from watchdog.values import replace
 ASK_AGAIN = timedelta(hours=4)  # after a question that nobody answered; no answer is a no
 COMES_AND_GOES = timedelta(hours=2)  # from the last but one question that was no longer needed
 LONGEST = 2800  # characters of a question; the shortest limit of a channel is 4,096 bytes
+DRILL = "drill"  # stands for the recipe of a plan that does nothing
 _ENDED = ("done", "failed", "abandoned", "interrupted")
 
 
@@ -118,35 +113,64 @@ class Asking:
 
 def ask_questions(
     queue: Queue, proposed: Sequence[Proposal], messenger: Messenger, waits: timedelta | None = None
-) -> tuple[dict[int, list[str]], list[str]]:
+) -> tuple[dict[int, OnTheHost], list[str]]:
     """Put the questions among the notifications to the channels.
 
     Gives how to answer each open question on the host, for targets that have no way back, and lines about
     what could not be asked, which is never a yes.
     """
     plans = {proposal.plan.id: proposal.plan for proposal in proposed}
-    lines: dict[int, list[str]] = {}
+    lines = {
+        proposal.plan.id: OnTheHost(reached=reached(proposal.heard_at, messenger.settings))
+        for proposal in proposed
+        if proposal.heard_at
+    }
     notes: list[str] = []
     for _, notification in queue:
         if notification.news in QUESTIONS and notification.plan in plans:
             wait = messenger.settings.replies.wait if waits is None else waits
             question = _question(plans[notification.plan], notification, messenger)
-            notes += _ask(Asking(question, notification, wait, messenger))
-            lines[notification.plan] = on_the_host(question, messenger)
+            asked_at, failed = _ask(Asking(question, notification, wait, messenger))
+            notes += failed
+            here = reached(asked_at, messenger.settings)
+            lines[notification.plan] = OnTheHost(on_the_host(question, messenger), here)
     for numbers in messages.owed(messenger.store, messenger.now).values():
         for number in numbers:
             late = messages.notification(messenger.store, number)
             plan = late[0].plan if late else 0
             asked = questions.question(messenger.store, plan=plan) if plan and plan not in lines else None
             if asked and asked.closed_at is None and asked.expires_at > messenger.now:
-                lines[plan] = on_the_host(asked, messenger)
+                lines[plan] = OnTheHost(on_the_host(asked, messenger))
     return lines, notes
 
 
-def on_the_host(question: Question, messenger: Messenger) -> list[str]:
+def reached(places: Collection[str], settings: NotifySettings) -> frozenset[str]:
+    """The targets that lead to one of these places: whoever reads them has the message already."""
+    addresses = [
+        channels.module(channel).address(channel, name)
+        for channel in settings.replies.channels
+        for name in channels.module(channel).places(channel)
+        if name in places
+    ]
+    found = []
+    for target in settings.targets:
+        try:
+            urls = [unquote(url) for url in target.url.lines()]
+        except WatchdogError:
+            continue  # reported when it is sent to
+        if urls and all(any(_leads_to(url, address) for address in addresses) for url in urls):
+            found.append(target.name)
+    return frozenset(found)
+
+
+def _leads_to(url: str, address: tuple[str, ...]) -> bool:
+    return bool(address) and all(part and part in url for part in address)
+
+
+def on_the_host(question: Question, messenger: Messenger) -> tuple[str, ...]:
     """How to answer in a shell."""
     code = approval.new_code(messenger.store, question.plan.id, approval.COMMAND_LINE, messenger.now)
-    return how_to_answer(HowToAnswer(code, question.expires_at, "shell"), messenger.context)
+    return tuple(how_to_answer(HowToAnswer(code, question.expires_at, "shell"), messenger.context))
 
 
 def _question(plan: Plan, notification: Notification, messenger: Messenger) -> Question:
@@ -161,8 +185,11 @@ def _question(plan: Plan, notification: Notification, messenger: Messenger) -> Q
     return question
 
 
-def _ask(asking: Asking) -> list[str]:
-    """Ask in every channel that is due; a reminder carries new codes and goes to the next in line too."""
+def _ask(asking: Asking) -> tuple[list[str], list[str]]:
+    """Ask in every channel that is due; a reminder carries new codes and goes to the next in line too.
+
+    Gives the places that were asked, and lines about those that could not be.
+    """
     store, question = asking.messenger.store, asking.question
     reminder = asking.notification.news == News.REMINDER
     places: list[Place] = []
@@ -174,7 +201,7 @@ def _ask(asking: Asking) -> list[str]:
     merged = {place.name: place for place in (*question.places, *places)}
     now = asking.messenger.now if reminder else None
     questions.save_question(store, replace(question, places=tuple(merged.values()), reminded_at=now))
-    return notes
+    return [place.name for place in places], notes
 
 
 def _ask_in(channel: Channel, asking: Asking) -> tuple[list[Place], list[str]]:
@@ -246,31 +273,62 @@ def close_questions(
         answer = answer_of(stored, messenger.context)
         own = tuple(outcome for outcome in outcomes if outcome.plan_digest == question.plan.digest)
         own = own or outcome_of(stored)
+        heard_at: tuple[str, ...] = ()
+        if text := _end_of(question, stored, own, messenger.context):
+            heard_at, failed = close(question, text, messenger, answer)
+            notes += failed
         if own and stored and stored.state != "lapsed":
             plan = replace(stored.plan, id=question.plan.id)
-            ended.append(Proposal(plan, outcomes=own, answer=answer, severity=question.severity))
-        if text := _end_of(question, stored, own, messenger.context):
-            notes += close(question, text, messenger, answer)
+            outcome = Proposal(plan, outcomes=own, answer=answer, severity=question.severity)
+            ended.append(replace(outcome, heard_at=heard_at))
     return tuple(ended), notes
+
+
+@dataclass(frozen=True)
+class EndText:
+    """What the places that were asked are told at the end of a question."""
+
+    title: str
+    body: str
 
 
 def _end_of(
     question: Question, stored: Stored | None, outcomes: Sequence[Outcome], context: MessageContext
-) -> str:
-    """How a question ended, in a sentence; '' while it is open."""
+) -> EndText | None:
+    """How a question ended; None while it is open."""
     state = stored.state if stored else "lapsed"
+    what = plan_title(question.plan, context)
     if outcomes and state != "lapsed":
         answer = answer_of(stored, context) or question.answer
-        key = "answer.done" if outcomes[-1].ok else "answer.failed"
-        return context.text(key, answer=answer, result=result(outcomes, question.plan, context))
+        body = result(outcomes, question.plan, context)
+        if answer:
+            body = context.text(
+                "answer.done" if outcomes[-1].ok else "answer.failed", answer=answer, result=body
+            )
+        return EndText(outcome_title(outcomes, question.plan, context), body)
     if state == "expired":
-        return context.text("answer.expired", at=question.expires_at)
+        return EndText(
+            context.text("title.expired", what=what), context.text("answer.expired", at=question.expires_at)
+        )
     if state in ("lapsed", "superseded"):
         why = context.say(stored.reason) if stored and stored.reason else context.text("answer.plan_changed")
-        return context.text("answer.lapsed", why=why)
+        return EndText(context.text("title.lapsed", what=what), context.text("answer.lapsed", why=why))
     if state == "refused" and stored:
-        return answer_of(stored, context, "answer.is_refused")
-    return ""
+        return answered_text(question, False, answer_of(stored, context, "answer.is_refused"), context)
+    return None
+
+
+def is_drill(plan: Plan) -> bool:
+    """Whether it is a question for practice (service/drill.py): there is nothing to carry out."""
+    return plan.recipes == (DRILL,)
+
+
+def answered_text(question: Question, yes: bool, body: str, context: MessageContext) -> EndText:
+    """What everyone who was asked learns of an answer."""
+    if is_drill(question.plan):
+        return EndText(context.text("drill.title_ended"), body)
+    key = "title.approved" if yes else "title.refused"
+    return EndText(context.text(key, what=plan_title(question.plan, context)), body)
 
 
 def outcome_of(stored: Stored | None) -> tuple[Outcome, ...]:
@@ -291,16 +349,19 @@ def answer_of(stored: Stored | None, context: MessageContext, key: str = "") -> 
     return context.text(key, by=fit(stored.answered_by, 40), via=via, at=stored.answered_at)
 
 
-def close(question: Question, text: str, messenger: Messenger, answer: str = "") -> list[str]:
-    """Tell the end to every place that was asked, once."""
+def close(
+    question: Question, end: EndText, messenger: Messenger, answer: str = ""
+) -> tuple[tuple[str, ...], list[str]]:
+    """Tell the end to every place that was asked, once: the places that know it, and lines about the others."""
     answer = answer or question.answer
     questions.save_question(messenger.store, replace(question, closed_at=messenger.now, answer=answer))
-    return tell_places(question, with_title(question, text, messenger.context), messenger.settings)
+    return tell_places(question, end, messenger)
 
 
-def tell_places(question: Question, text: str, settings: NotifySettings) -> list[str]:
-    """A message to every place that was asked."""
-    notes: list[str] = []
+def tell_places(question: Question, end: EndText, messenger: Messenger) -> tuple[tuple[str, ...], list[str]]:
+    """A message to every place that was asked: the places that have it, and lines about the others."""
+    settings, notes, told_at = messenger.settings, [], []
+    text = f"{headline(end.title, messenger.context.words)}\n{end.body}"
     asked = {place.name: place for place in question.places}
     for channel in settings.replies.channels:
         kind = channels.module(channel)
@@ -309,11 +370,7 @@ def tell_places(question: Question, text: str, settings: NotifySettings) -> list
                 tell = partial(kind.tell, channel, name, asked[name].receipt, text)
                 try:
                     channels.bounded(channel, _limit(channel), tell)
+                    told_at.append(name)
                 except ChannelError as error:
                     notes.append(f"{name} could not be told: {fit(str(error))}")
-    return notes
-
-
-def with_title(question: Question, text: str, context: MessageContext) -> str:
-    """An end that names the question it belongs to."""
-    return f"{headline(plan_title(question.plan, context), context.words)}\n{text}"
+    return tuple(told_at), notes

@@ -12,7 +12,7 @@ from functools import partial
 from watchdog.approval import record as approval
 from watchdog.approval.channels import base as channels
 from watchdog.approval.channels.base import LONG, ChannelError, Collected, Reply
-from watchdog.approval.questions import close, tell_places, with_title
+from watchdog.approval.questions import answered_text, close, is_drill, tell_places
 from watchdog.config.limits import Limits
 from watchdog.config.notify_settings import Channel
 from watchdog.fleet.letter import expected
@@ -213,15 +213,17 @@ def _tell_all(result: ReplyResult, channel: Channel, messenger: Messenger) -> st
     """Everyone who was asked learns the answer; the words for the one who gave it."""
     context = messenger.context
     fields = {"by": result.by, "via": context.text(f"via.{channel.kind}"), "at": context.now}
-    text = context.text("answer.is_approved" if result.yes else "answer.is_refused", **fields)
     question = questions.question(messenger.store, plan=result.plan)
+    key = "answer.is_approved" if result.yes else "answer.is_refused"
+    text = context.text("drill.arrived" if question and is_drill(question.plan) else key, **fields)
     if question is not None:
         short = context.text("answer.approved" if result.yes else "answer.refused", **fields)
+        end = answered_text(question, result.yes, text, context)
         if result.yes:
             questions.save_question(messenger.store, replace(question, answer=short))
-            tell_places(question, with_title(question, text, context), messenger.settings)
+            tell_places(question, end, messenger)
         else:
-            close(question, text, messenger, short)
+            close(question, end, messenger, short)
     return text
 
 

@@ -23,7 +23,8 @@ from watchdog.cli.context import (
 from watchdog.cli.parser import a_duration, add_command, add_common
 from watchdog.errors import WatchdogError
 from watchdog.notify import deliver
-from watchdog.notify.compose import MessageContext, test_message
+from watchdog.notify.compose import test_message
+from watchdog.notify.context import MessageContext
 from watchdog.notify.run import host_name
 from watchdog.notify.sanitize import exact, fit
 from watchdog.notify.translate import read_words

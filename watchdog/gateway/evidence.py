@@ -55,6 +55,7 @@ class StateFile:
     at: datetime | None = None
     exit_reason: str = ""
     version: str = ""
+    connected: tuple[str, ...] | None = None  # platforms; None: it says nothing about any
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,16 @@ def _state_file(value: dict[str, Any], now: datetime) -> StateFile:
         _time(value.get("updated_at"), now),
         _sentence(value.get("exit_reason")),
         _word(value.get("code_version")),
+        _connected(value.get("platforms")),
     )
+
+
+def _connected(platforms: object) -> tuple[str, ...] | None:
+    """The names of the platforms that are connected by the gateway's own account."""
+    if not isinstance(platforms, dict):
+        return None
+    states = {_word(name): entry.get("state") for name, entry in platforms.items() if isinstance(entry, dict)}
+    return tuple(sorted(name for name, state in states.items() if name and state == "connected"))
 
 
 def _heartbeat(value: dict[str, Any], now: datetime) -> Heartbeat | None:

@@ -41,6 +41,8 @@ class GatewayProcess:
     exit_code: int | None = None  # of the last run, when it was written down
     why: Reason | None = None  # what tells all this
     version: str = ""  # of Hermes, when it says so
+    # Platforms that this process, or the last one before it died, had connected; None: it says nothing.
+    connected: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -159,6 +161,7 @@ def look_at_gateway(home: Path) -> GatewayProcess:
             exit_code=found.exit_code,
             why=found.reason,
             version=version,
+            connected=seen.state_file.connected,
         )
     return GatewayProcess(
         True,
@@ -170,6 +173,7 @@ def look_at_gateway(home: Path) -> GatewayProcess:
         found.up,
         why=found.reason,
         version=version,
+        connected=seen.state_file.connected if found.up is not None else None,
     )
 
 

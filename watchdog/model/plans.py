@@ -75,6 +75,11 @@ class Outcome:
     took: timedelta = timedelta(0)
     output: str = ""
     unproven: tuple[str, ...] = ()  # rules that are switched off and could not tell whether it helped
+    unconnected: tuple[str, ...] = ()  # platforms that were connected before and are not now
+
+    @property
+    def verified(self) -> bool:
+        return self.ok and not self.unproven and not self.unconnected
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from watchdog.values import TYPE_CHECKING, lazy
 
 if TYPE_CHECKING:
     from watchdog.notify.choose import Proposal
-    from watchdog.notify.compose import MessageContext
+    from watchdog.notify.context import MessageContext
     from watchdog.notify.deliver import Messenger, deliver_all, ping
     from watchdog.notify.run import messenger, write
 
@@ -14,7 +14,7 @@ __all__ = ["MessageContext", "Messenger", "Proposal", "deliver_all", "messenger"
 __getattr__ = lazy(
     __name__,
     choose=("Proposal",),
-    compose=("MessageContext",),
+    context=("MessageContext",),
     deliver=(
         "Messenger",
         "deliver_all",

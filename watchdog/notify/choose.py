@@ -44,6 +44,7 @@ class Proposal:
     answer: str = ""  # "approved by anna via ntfy at 08:51"
     severity: str = ""  # when its subjects are no longer known
     left: timedelta = timedelta(0)  # to answer
+    heard_at: tuple[str, ...] = ()  # places that were asked and have been told the outcome
     related: tuple[str, ...] = ()  # incidents that it is for, or that hang together with those; () for all
 
     @property
@@ -167,7 +168,7 @@ def _about_plan(
     severity = worst([subject.severity for subject in about] or [proposal.severity], "high")
     if proposal.outcomes:
         last = proposal.outcomes[-1]
-        news = News.NOT_FIXED if not last.ok else News.UNVERIFIED if last.unproven else News.FIXED
+        news = News.NOT_FIXED if not last.ok else News.FIXED if last.verified else News.UNVERIFIED
         return Selection(news, about, severity, proposal)
     if proposal.ask:
         return Selection(News.QUESTION, about, severity, proposal)

@@ -17,7 +17,8 @@ from watchdog.config.notify_settings import NotifySettings, Target
 from watchdog.errors import WatchdogError
 from watchdog.model import SEVERITIES, Notification, Reason
 from watchdog.notify.choose import worst
-from watchdog.notify.compose import MessageContext, full_text, render
+from watchdog.notify.context import MessageContext
+from watchdog.notify.layout import full_text, render
 from watchdog.notify.translate import read_words, sentence
 from watchdog.store import Store, messages
 from watchdog.store.messages import OUTCOMES, News, TargetState
@@ -30,7 +31,18 @@ _START = 10.0  # seconds that the child itself may need before a target's time b
 _TYPES = {"info": "info", "low": "info", "medium": "warning", "high": "warning", "critical": "failure"}
 _GOOD = (News.FIXED, News.RESOLVED, News.TEST, News.DAILY)
 _FOR_THE_NEXT_IN_LINE = (News.REMINDER, News.DISARMED, *OUTCOMES, News.TEST)
-AnswerLines = Mapping[int, Sequence[str]]  # plan -> how to answer its question on the host
+
+
+@dataclass(frozen=True)
+class OnTheHost:
+    """What targets get of a plan: how to answer in a shell; nothing where a channel reaches the same phone."""
+
+    lines: tuple[str, ...] = ()
+    reached: frozenset[str] = frozenset()  # targets whose readers have the message from a channel already
+
+
+AnswerLines = Mapping[int, OnTheHost]  # by plan
+_NO_LINES = OnTheHost()
 
 
 @dataclass(frozen=True)
@@ -79,7 +91,7 @@ class Messenger:
 def deliver_all(queue: Queue, answers: AnswerLines, messenger: Messenger) -> list[str]:
     """Send what is new and what could not be sent before to every target that may be tried.
 
-    `answers` is how to answer each open question on the host. Gives lines about what failed.
+    `answers` is how to answer each open question on the host, and who has it already. Gives lines about what failed.
     """
     store, settings, context = messenger.store, messenger.settings, messenger.context
     states, owed = messages.targets(store), messages.owed(store, context.now)
@@ -87,7 +99,10 @@ def deliver_all(queue: Queue, answers: AnswerLines, messenger: Messenger) -> lis
     covers: dict[tuple[str, int], tuple[int, ...]] = {}  # one message may carry several of before
     for target in settings.targets:
         new = [
-            (number, notification) for number, notification in queue if wants(target, notification, settings)
+            (number, notification)
+            for number, notification in queue
+            if wants(target, notification, settings)
+            and target.name not in answers.get(notification.plan, _NO_LINES).reached
         ]
         own: list[Outgoing] = []
         if due(states.get(target.name), context.now):
@@ -96,7 +111,7 @@ def deliver_all(queue: Queue, answers: AnswerLines, messenger: Messenger) -> lis
             if len(late) > SEPARATE and own:
                 covers[target.name, own[0].id] = tuple(late)
             own += [
-                outgoing_message(number, notification, answers.get(notification.plan, ()))
+                outgoing_message(number, notification, answers.get(notification.plan, _NO_LINES).lines)
                 for number, notification in new
             ]
         for number, _ in new:
@@ -131,7 +146,7 @@ def _late(store: Store, late: list[int], answers: AnswerLines, context: MessageC
             outgoing_message(
                 number,
                 notification,
-                [context.text("line.delayed", at=written), *answers.get(notification.plan, ())],
+                [context.text("line.delayed", at=written), *answers.get(notification.plan, _NO_LINES).lines],
             )
             for number, notification, written in found
         ]

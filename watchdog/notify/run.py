@@ -13,7 +13,8 @@ from watchdog.config.rules import Rulebook
 from watchdog.config.settings import Settings
 from watchdog.model import Incident, Notification, Reason, Report
 from watchdog.notify.choose import Proposal, Restraint, Selection, related_incidents, select
-from watchdog.notify.compose import Command, MessageContext, compose, daily
+from watchdog.notify.compose import compose, daily
+from watchdog.notify.context import Command, MessageContext
 from watchdog.notify.deliver import Messenger
 from watchdog.notify.translate import read_words, with_rules
 from watchdog.store import Store, audit, messages
@@ -28,12 +29,13 @@ def messenger(store: Store, settings: Settings, book: Rulebook, home: str, now: 
     """What telling and asking need for one home."""
     notify = settings.notify
     words = with_rules(read_words(notify.language, notify.zone), book.rules, book.recipes.values())
+    command = own_command(home, os.path.dirname(store.path), os.path.dirname(settings.where))
     context = MessageContext(
         now,
         notify.host or host_name(),
-        words,
+        replace(words, command=str(command), program=command.program),
         {rule.id: rule for rule in book.rules},
-        own_command(home, os.path.dirname(store.path), os.path.dirname(settings.where)),
+        command,
         notify.quote_logs,
         notify.per_hour,
         audit.head(store),

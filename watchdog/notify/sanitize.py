@@ -28,7 +28,7 @@ _CHAT = re.compile(
     r"'?(-?\d[\w-]*|[0-9a-f]{16,}|\w+:\S+)"
 )
 _PEOPLE = ("chat", "user", "group", "channel", "openid", "peer", "uid", "from")
-_OURS = ("columns",)  # names out of the schema that Hermes ships: a dot in them makes no link
+_OURS = ("columns", "missing")  # names out of the schema that Hermes ships: a dot in them makes no link
 _ID = re.compile(r"(?i)-?\d[\w-]*|[0-9a-f]{16,}|\w+:\S+")
 _KEY = re.compile(
     r"(?i)\b(telegram|qqbot|qq|discord|slack|matrix|whatsapp|signal|weixin|wecom|feishu|dingtalk|sms|email|line)([/:])(?:(dm|group|channel|private|c2c|guild):)?([^\s,;)]+)"

@@ -8,6 +8,7 @@ named by its path ("hold.cooling-down"). A leaf with the forms `one` and `other`
     {span}     a timedelta: "26 minutes"             {span:short} "26 min"
     {why}      a reason: its own sentence            {names}      a tuple: a list
     {count:chat|chats}   "1 chat", "3 chats"         {text}       text, made harmless
+    {watchdog} how a person calls this watchdog, with the options that this home needs; {program} without them
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from watchdog.values import dataclass, replace
 FOLDER = Path(__file__).with_name("locale")
 LANGUAGES = ("en", "zh")
 FORMS = {"one", "other"}
+PROGRAM = "hermes-watchdog"
 _SAID = {"rule": ("title", "headline", "say", "advice"), "recipe": ("title", "ask", "done")}
 
 Template = str | Mapping[str, str]  # one sentence, or its forms
@@ -55,14 +57,18 @@ def sentence(reason: Reason, words: Words, now: datetime, clean: Clean = _harmle
         return clean("text", str(fields["text"]))
     if template is None:  # written by a newer version: better its name than silence
         template = " ".join([str(reason.key), *(f"{name}={{{name}}}" for name in reason.fields)])
-    return fill(_form(template, reason.fields), reason.fields, partial(_shown, words, now, clean))
+    fields = {**reason.fields, **words.ourselves}
+    return fill(_form(template, reason.fields), fields, partial(_shown, words, now, clean))
 
 
-def in_english(reason: Reason | None) -> str:
-    """A reason for terminals, scripts and the audit: whole dates, long commands; '' without one."""
+def in_english(reason: Reason | None, command: str = PROGRAM) -> str:
+    """A reason for terminals, scripts and the audit: whole dates, long commands; '' without one.
+
+    `command` is how a person calls the watchdog for the home that this is about.
+    """
     if reason is None:
         return ""
-    return sentence(reason, _terminal(), _LONG_AGO, lambda _, text: harmless(text, 5000))
+    return sentence(reason, _terminal(command), _LONG_AGO, lambda _, text: harmless(text, 5000))
 
 
 _LONG_AGO = datetime(
@@ -71,9 +77,9 @@ _LONG_AGO = datetime(
 
 
 @cache
-def _terminal() -> Words:
+def _terminal(command: str) -> Words:
     words = read_words("en")
-    return replace(words, texts={**words.texts, "date": "%Y-%m-%d %H:%M:%S"})
+    return replace(words, command=command, texts={**words.texts, "date": "%Y-%m-%d %H:%M:%S"})
 
 
 def _form(template: Template, fields: Mapping[str, Any]) -> str:
@@ -83,6 +89,8 @@ def _form(template: Template, fields: Mapping[str, Any]) -> str:
 
 
 def _shown(words: Words, now: datetime, clean: Clean, name: str, value: Any, spec: str) -> str:
+    if name in words.ourselves:
+        return str(value)
     match value:
         case Reason():
             return sentence(value, words, now, clean)
@@ -108,9 +116,15 @@ class Words:
     language: str
     texts: Mapping[str, Template]  # "title.ask" -> "needs your leave: {what}"
     zone: tzinfo | None = None  # where the reader is; None: where the machine is
+    command: str = PROGRAM  # how a person calls this watchdog for this home
+    program: str = PROGRAM  # the same without the options of a home
 
     def __call__(self, key: str, /, **fields: object) -> str:
-        return _form(self.texts[key], fields).format(**fields)
+        return _form(self.texts[key], fields).format(**{**self.ourselves, **fields})
+
+    @property
+    def ourselves(self) -> dict[str, str]:
+        return {"watchdog": self.command, "program": self.program}
 
     def rule_key(self, rule: str, part: str, fields: Mapping[str, Any]) -> str:
         """The key of what a rule says here, which may differ by the cause among the fields."""

@@ -47,6 +47,9 @@ class Verification(StrEnum):
     OTHERS_WELL = "verify.others-well"
     RUNNING = "verify.running"
     RUNNING_IN = "verify.running-in"  # a container
+    CONNECTED = "verify.connected"  # the platforms that were, are again
+    NOT_CONNECTED = "verify.not-connected"
+    UNSEEN = "verify.unseen"  # the gateway does not say which platforms are connected
     STOPPED = "verify.stopped"
     AND = "verify.and"
     UNPROVEN = "verify.unproven"
@@ -67,6 +70,7 @@ class Ended(StrEnum):
 
     VERIFIED = "end.verified"
     UNPROVEN = "end.unproven"
+    NOT_CONNECTED = "end.not-connected"
     FAILED = "end.failed"
     REFUSED = "end.refused"
     GATEWAY_DOWN = "end.gateway-down"

@@ -35,7 +35,7 @@ def run_steps(plan: Plan, job: RepairJob, first: int, again: Collection[int] = (
     began = job.now()
     outcomes: list[Outcome] = []
     failure: Failure | None = None
-    unproven: tuple[str, ...] = ()
+    checked: Outcome | None = None
     for number, step in enumerate(plan.steps):
         if number < first and number not in again:
             continue
@@ -46,12 +46,11 @@ def run_steps(plan: Plan, job: RepairJob, first: int, again: Collection[int] = (
         checked, noisy = verify(plan, job.machine, job.look_again, began)
         outcomes.append(checked)
         job.at_point("verified")
-        unproven = checked.unproven
         failure = None if checked.ok else Failure(checked, len(plan.steps), noisy)
     if failure is not None:
         outcomes += _roll_back(plan, failure.place, job)
         job.at_point("rolled back")
-    whole = _record(plan, failure, unproven, job)
+    whole = _record(plan, failure, checked, job)
     outcomes.append(replace(whole, took=job.now() - began))
     job.at_point("recorded")
     return tuple(outcomes)
@@ -175,15 +174,16 @@ def _roll_back(plan: Plan, failed_at: int, job: RepairJob) -> list[Outcome]:
     return outcomes
 
 
-def _record(plan: Plan, failure: Failure | None, unproven: tuple[str, ...], job: RepairJob) -> Outcome:
-    now, reason = job.now(), _end(plan, failure, unproven, job)
+def _record(plan: Plan, failure: Failure | None, checked: Outcome | None, job: RepairJob) -> Outcome:
+    now, reason = job.now(), _end(plan, failure, checked, job)
     outcome = Outcome(
         plan.digest,
         OutcomeKind.PLAN,
         Reason(About.PLAN, {"plan": plan.id}),
         failure is None,
         reason,
-        unproven=unproven,
+        unproven=checked.unproven if checked else (),
+        unconnected=checked.unconnected if checked else (),
     )
     state = "done" if failure is None else "refused" if failure.refused_by else "failed"
     try:
@@ -200,15 +200,15 @@ def _record(plan: Plan, failure: Failure | None, unproven: tuple[str, ...], job:
     return outcome
 
 
-def _end(plan: Plan, failure: Failure | None, unproven: tuple[str, ...], job: RepairJob) -> Reason:
+def _end(plan: Plan, failure: Failure | None, checked: Outcome | None, job: RepairJob) -> Reason:
     """How the plan ended, and that the gateway is down where it should not be."""
     if failure is None:
         fields = {"title": plan.title_reason}
-        return (
-            Reason(Ended.UNPROVEN, {**fields, "rules": unproven})
-            if unproven
-            else Reason(Ended.VERIFIED, fields)
-        )
+        if checked and checked.unconnected:
+            return Reason(Ended.NOT_CONNECTED, {**fields, "platforms": checked.unconnected})
+        if checked and checked.unproven:
+            return Reason(Ended.UNPROVEN, {**fields, "rules": checked.unproven})
+        return Reason(Ended.VERIFIED, fields)
     bad = failure.outcome
     reason = Reason(Ended.FAILED, {"title": plan.title_reason, "what": bad.what, "why": bad.reason})
     if failure.refused_by:

@@ -64,7 +64,8 @@ def verify(
 ) -> tuple[Outcome, frozenset[str]]:
     """Look until it is well or the time is over; also which of its incidents still hold.
 
-    What cannot be seen for now is waited for, and is not well. A rule that its owner switched off will not be
+    What cannot be seen for now is waited for, and is not well. A platform that was connected before and does
+    not come back is waited for, too; its provider may be down, so that is no failure, but it is said. A rule that its owner switched off will not be
     seen at all: a repair that everything else calls good is not taken back for it, but it is not called
     verified either.
     """
@@ -90,15 +91,22 @@ def verify(
             noisy = _noisy(wanted, look) - untreated(plan)
             sight = Sight(look, gateway, noisy, ours & look.unsure, now - settled_at)
             why = not_yet(wanted, sight, expects)
-            if why is None:
+            lost = lost_platforms(machine.gateway, gateway) if wanted.alive and expects else ()
+            if why is None and (not lost or now >= began + wanted.within):
                 off = tuple(rule for rule in wanted.quiet if rule in look.off)
-                reason = _well(wanted, sight, off, machine.supervisor.container)
-                return replace(outcome, ok=True, reason=reason, took=now - began, unproven=off), noisy
+                reason = _well(wanted, sight, off, machine)
+                good = replace(outcome, ok=True, reason=reason, took=now - began)
+                return replace(good, unproven=off, unconnected=lost), noisy
         if now >= began + wanted.within:
             break
         machine.sleep(POLL)
     reason = Reason(Verification.NOT_BETTER, {"within": wanted.within, "why": why})
     return replace(outcome, reason=reason, took=machine.clock() - began), noisy
+
+
+def lost_platforms(before: GatewayProcess, after: GatewayProcess) -> tuple[str, ...]:
+    """The platforms that were connected before and are not, or not yet: their chats would get no answer."""
+    return tuple(name for name in before.connected or () if name not in (after.connected or ()))
 
 
 def _noisy(wanted: Verify, look: Look) -> frozenset[str]:
@@ -130,11 +138,24 @@ def not_yet(wanted: Verify, sight: Sight, expects: bool) -> Reason | None:
     return Reason(Verification.ONLY_STARTED) if sight.lived < min(SETTLED, wanted.within / 2) else None
 
 
-def _well(wanted: Verify, sight: Sight, off: Sequence[str], container: str) -> Reason:
+def _life(before: GatewayProcess, after: GatewayProcess, container: str) -> Reason:
+    """That it runs, and whether its platforms are connected as before."""
+    fields = {"pid": after.pid, "container": container}
+    runs = Reason(Verification.RUNNING_IN if container else Verification.RUNNING, fields)
+    if lost := lost_platforms(before, after):
+        key = Verification.NOT_CONNECTED if after.connected is not None else Verification.UNSEEN
+        platforms = Reason(key, {"platforms": lost})
+    elif after.connected:
+        platforms = Reason(Verification.CONNECTED, {"platforms": after.connected})
+    else:
+        return runs
+    return Reason(Verification.AND, {"first": runs, "second": platforms})
+
+
+def _well(wanted: Verify, sight: Sight, off: Sequence[str], machine: Machine) -> Reason:
     life = None
     if sight.gateway.alive:
-        fields = {"pid": sight.gateway.pid, "container": container}
-        life = Reason(Verification.RUNNING_IN if container else Verification.RUNNING, fields)
+        life = _life(machine.gateway, sight.gateway, machine.supervisor.container)
     elif not wanted.alive:
         life = Reason(Verification.STOPPED)
     quiet = None

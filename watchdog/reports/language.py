@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -96,4 +95,6 @@ def reader_for(job: Job, language: str | None = None) -> Reader:
     """The reader of one home's reports: in the language of the settings, with commands that work as they stand."""
     reader = reader_of(language or job.settings.notify.language, job.book, job.now)
     own = own_command(str(job.home), str(job.state), str(job.config))
-    return replace(reader, command=" ".join([own.program, *map(shlex.quote, own.options)]))
+    return replace(
+        reader, command=str(own), words=replace(reader.words, command=str(own), program=own.program)
+    )

@@ -5,14 +5,14 @@ It has a record of its own in memory: no budget, audit or plan of the home knows
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from watchdog import approval
 from watchdog.approval import record
 from watchdog.approval.channels import base as channels
-from watchdog.approval.questions import refused, tell_places
+from watchdog.approval.questions import DRILL, refused
 from watchdog.approval.replies import Patience
 from watchdog.errors import WatchdogError
 from watchdog.job import Job
@@ -21,7 +21,7 @@ from watchdog.notify import Messenger, Proposal, deliver_all, messenger
 from watchdog.notify.run import host_name
 from watchdog.notify.translate import in_english
 from watchdog.plan.planner import digest_of
-from watchdog.store import Store, messages, questions
+from watchdog.store import Store, messages
 from watchdog.store import plans as rows
 from watchdog.store.messages import News
 from watchdog.system.users import person
@@ -59,20 +59,16 @@ def drill(
         plan = _plan(job, post)
         plan = replace(plan, id=record.ask(store, plan, job.now))
         number, notification = _question(plan, post)
-        _, problems = approval.ask_questions([(number, notification)], [Proposal(plan, ask=True)], post, wait)
-        # The host's own line names the real store; in a drill the code is typed into the drill itself.
-        code = record.new_code(store, plan.id, record.COMMAND_LINE, job.now)
-        lines = {plan.id: [post.context.text("drill.type", code=code)]}
-        problems += deliver_all([(number, notification)], lines, post)
-        sent = _places(job)
+        asked, problems = approval.ask_questions(
+            [(number, notification)], [Proposal(plan, ask=True)], post, wait
+        )
+        here = replace(asked[plan.id], lines=(_host_line(plan, post),))
+        problems += deliver_all([(number, notification)], {plan.id: here}, post)
+        sent = _places(job, here.reached)
         result = _wait(job, post, patience or Patience(wait), ask_code)
         stored = rows.get(store, plan.id)
-        asked = questions.question(store, plan=plan.id)
         if stored is None or stored.answered_at is None:
             return DrillResult(sent, (*problems, *result))
-        if asked is not None:
-            text = post.context.text("drill.arrived", by=stored.answered_by, at=stored.answered_at)
-            problems += tell_places(asked, text, settings)
         return DrillResult(
             sent,
             (*problems, *result),
@@ -84,12 +80,20 @@ def drill(
         )
 
 
+def _host_line(plan: Plan, post: Messenger) -> str:
+    """What a target without buttons says: the host's own line would name the real store, which knows of no drill."""
+    if post.settings.replies.channels:
+        return post.context.text("drill.no-buttons")
+    code = record.new_code(post.store, plan.id, record.COMMAND_LINE, post.now)
+    return post.context.text("drill.type", code=code)
+
+
 def _plan(job: Job, post: Messenger) -> Plan:
     """A plan without steps: whatever is answered, there is nothing to do."""
     made = Plan(
         post.context.text("drill.title"),
-        ("drill",),
-        ("drill",),
+        (DRILL,),
+        (DRILL,),
         (),
         (Reason("drill.step"),),
         "",
@@ -111,10 +115,10 @@ def _question(plan: Plan, post: Messenger) -> tuple[int, Notification]:
     return messages.record(post.store, notification, post.now), notification
 
 
-def _places(job: Job) -> tuple[str, ...]:
-    """Where a question of this home goes, by name."""
+def _places(job: Job, reached: Collection[str]) -> tuple[str, ...]:
+    """Where a question of this home goes, by name; not the targets that a channel has reached already."""
     settings = job.settings.notify
-    found = [f"target {target.name}" for target in settings.targets]
+    found = [f"target {target.name}" for target in settings.targets if target.name not in reached]
     for channel in settings.replies.channels:
         if not refused(channel, job.home):
             found += [f"answers by {place}" for place in channels.module(channel).places(channel)]

@@ -18,8 +18,9 @@ from watchdog.config.notify_settings import NotifySettings, Target
 from watchdog.errors import ConfigError, WatchdogError
 from watchdog.job import Job
 from watchdog.model import Notification, Reason
-from watchdog.notify.compose import MessageContext, headline
+from watchdog.notify.context import MessageContext
 from watchdog.notify.deliver import Send, outgoing_message, ping, send
+from watchdog.notify.layout import headline
 from watchdog.notify.run import host_name
 from watchdog.notify.translate import read_words
 from watchdog.store.marker import EDIT, Marker, failure_places, read_marker, write_marker

@@ -7,7 +7,7 @@ from watchdog.errors import WatchdogError
 from watchdog.gateway.machine import Machine
 from watchdog.model import Outcome, Reason, plain
 from watchdog.sqlite.daily_backup import folder
-from watchdog.steps.common import check_holes, database, failed, ok, written
+from watchdog.steps.common import check_holes, database, failed, ok, own_command
 from watchdog.steps.reasons import Describe, Done, Failed, What
 from watchdog.text import harmless
 from watchdog.values import dataclass
@@ -32,7 +32,7 @@ def read(section: Section) -> Args:
 def describe(args: Args, machine: Machine) -> Reason:
     told = {
         "database": args.database,
-        "command": f"hermes-watchdog db migrate {written([args.database])}",
+        "command": own_command("migrate", machine.home / args.database),
     }
     if not args.missing:
         return Reason(Describe.ADD_COLUMNS_UNMEASURED, told)

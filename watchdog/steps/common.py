@@ -16,7 +16,7 @@ from watchdog.config.recipes import HOLE, NAME, texts_of
 from watchdog.config.yaml import Section
 from watchdog.errors import WatchdogError
 from watchdog.model import Outcome, OutcomeKind, Reason, Step
-from watchdog.steps.reasons import Unfit
+from watchdog.steps.reasons import Describe, Unfit
 from watchdog.text import harmless
 
 
@@ -116,6 +116,11 @@ def unpack(packed: Mapping[str, Any]) -> Step:
 def written(argv: Iterable[str]) -> str:
     """An argument list as a person would type it."""
     return shlex.join(argv)
+
+
+def own_command(verb: str, path: Path) -> Reason:
+    """`hermes-watchdog db VERB FILE` as a person can type it; how our program is called is told by the reader's words."""
+    return Reason(Describe.OWN, {"verb": verb, "path": written([str(path)])})
 
 
 def database(name: str, home: Path, there: bool = True) -> Path:

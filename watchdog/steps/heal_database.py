@@ -9,7 +9,7 @@ from watchdog.errors import WatchdogError
 from watchdog.gateway.machine import Machine
 from watchdog.model import Outcome, Reason, plain
 from watchdog.sqlite.daily_backup import folder
-from watchdog.steps.common import check_holes, database, failed, ok, written
+from watchdog.steps.common import check_holes, database, failed, ok, own_command
 from watchdog.steps.reasons import Describe, Done, Failed, What
 from watchdog.text import harmless
 from watchdog.values import dataclass
@@ -42,7 +42,7 @@ def describe(args: Args, machine: Machine) -> Reason:
     verb = "undo" if args.undo else "heal"
     return Reason(
         Describe.HEAL_UNDO if args.undo else Describe.HEAL,
-        {"database": args.database, "command": f"hermes-watchdog db {verb} {written([args.database])}"},
+        {"database": args.database, "command": own_command(verb, machine.home / args.database)},
     )
 
 

@@ -28,6 +28,7 @@ class Describe(StrEnum):
     SET_ASIDE = "step.set-aside"
     SET_ASIDE_UNDO = "step.set-aside-undo"
     COMMAND = "step.command"
+    OWN = "step.own"  # a command of ours, by the path of a file
 
 
 # No command is known for these; why is told by the reason the plan waits for.

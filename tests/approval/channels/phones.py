@@ -26,6 +26,11 @@ class OnNtfy:
         )
         return Channel("ntfy", self.server_.url, people, time_limit=SOON, **more)
 
+    def urls(self) -> tuple[str, ...]:
+        """Apprise URLs of the very places where anna and bob are asked."""
+        host = self.server_.url.partition("://")[2]
+        return tuple(f"ntfy://{host}/{self.topic(who)}" for who in ("anna", "bob"))
+
     def topic(self, who: str) -> str:
         return f"{who}s-secret-topic"
 
@@ -63,6 +68,9 @@ class OnTelegram:
     def channel(self, **more: Any) -> Channel:
         people = tuple(Approver(name, str(self.people[name])) for name in ("anna", "bob"))
         return Channel("telegram", self.server_.url, people, Secret(TOKEN), time_limit=SOON, **more)
+
+    def urls(self) -> tuple[str, ...]:
+        return tuple(f"tgram://{TOKEN}/{self.people[who]}" for who in ("anna", "bob"))
 
     def _to(self, who: str) -> list[dict[str, Any]]:
         return [one for one in self.server_.sent if one["chat_id"] == str(self.people[who])]
@@ -110,6 +118,9 @@ class OnMatrix:
             time_limit=SOON,
             **more,
         )
+
+    def urls(self) -> tuple[str, ...]:
+        return ("matrix://watchdog:pw@lab.local/%23ops%3Alab.local",)
 
     def asked(self, who: str = "anna") -> list[str]:
         return [text for text in self.server_.said() if "Reply with exactly" in text or "只回复" in text]

@@ -14,9 +14,9 @@ from talk import MINUTE, NOW, code_in, ended, incident, plan, report, tell
 from talk import hear as hear_from
 
 from watchdog.approval import record as approval
-from watchdog.config.notify_settings import Channel, Secret
+from watchdog.config.notify_settings import Channel, Secret, Target
 from watchdog.model import Change, Hold, plain
-from watchdog.store import Store, questions
+from watchdog.store import Store, messages, questions
 from watchdog.store import plans as rows
 
 
@@ -183,6 +183,30 @@ def test_08_the_outcome_goes_to_everyone_who_was_asked(phone, store):
             f"Approved by anna via {phone.kind} at {local}. Gateway restarted · its rules are quiet" in text
             for text in phone.told(who)
         )
+
+
+def test_08_a_phone_that_was_asked_gets_the_question_and_the_result_once(phone, store):
+    """A target with the address of a channel is the same phone: two questions with two codes only confuse."""
+    same = [Target(f"phone{number}", Secret(url)) for number, url in enumerate(phone.urls())]
+    targets = (*same, Target("desk", Secret("json://127.0.0.1:1/")))
+    ask(store, phone, targets=targets)
+    assert len(phone.asked()) == 1
+    assert set(messages.owed(store, NOW + timedelta(hours=9))) == {"desk"}
+    rows.move(store, 1, ("pending",), "done", reason=plain("Restart the gateway: done and verified"))
+    after = NOW + 2 * MINUTE
+    tell(report(at=after), store, settings(phone.channel(), targets=targets), after)
+    (end,) = [text for text in phone.told() if "do not reach desk" not in text]
+    assert end == "Gateway restarted, problem gone\nGateway restarted"
+    owed = messages.owed(store, NOW + timedelta(hours=9))
+    assert owed.pop("desk") == [1, 2, 3] and set(map(tuple, owed.values())) <= {(3,)}
+
+
+def test_08_a_target_is_asked_where_the_channel_of_the_same_phone_failed(phone, store):
+    broken = replace(phone.channel(), server="http://127.0.0.1:1")
+    asked = settings(broken, targets=(Target("phone", Secret(" ".join(phone.urls()))),))
+    _, notes = tell(report(Change("seen", incident()), plans=(plan(incident()),)), store, asked, NOW)
+    assert any("not asked at" in note for note in notes)
+    assert any("target phone" in note for note in notes) or len(phone.asked() + phone.told()) == 1
 
 
 def test_08_an_old_button_explains_itself(phone, store):

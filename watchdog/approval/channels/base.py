@@ -1,10 +1,11 @@
-"""How a person answers: one module per channel, each with the same five functions.
+"""How a person answers: one module per channel, each with the same six functions.
 
     places(channel) -> names            where a question goes: "ntfy/anna" for one person, "matrix" for a room
     start(channel, now) -> cursor       from where on answers are read; called before the first question
     ask(channel, place, asked) -> receipt
     collect(channel, cursor, wait) -> Collected
     tell(channel, place, receipt, text) the end of a question, so that an old button explains itself
+    address(channel, place) -> texts    what every Apprise URL of that very place holds; () when none leads there
 
 They talk HTTP and decide nothing: whose answer counts, and what for, is decided in replies.py and
 record.py. A new channel is a module with these functions, a line in KINDS, and the table of tests in
@@ -82,15 +83,16 @@ class Collected:
     notes: tuple[str, ...] = ()  # what could not be used, for the report
 
 
-class Kind(Protocol):
+class ChannelKind(Protocol):
     def places(self, channel: Channel) -> tuple[str, ...]: ...
     def start(self, channel: Channel, now: datetime) -> str: ...
     def ask(self, channel: Channel, place: str, asked: QuestionText) -> str: ...
     def collect(self, channel: Channel, cursor: str, wait: float) -> Collected: ...
     def tell(self, channel: Channel, place: str, receipt: str, text: str) -> None: ...
+    def address(self, channel: Channel, place: str) -> tuple[str, ...]: ...
 
 
-def module(channel: Channel) -> Kind:
+def module(channel: Channel) -> ChannelKind:
     """The module of a channel, imported when it is first needed."""
     found: Any = import_module(KINDS[channel.kind])
     return found

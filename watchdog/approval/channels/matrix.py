@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 
 from watchdog.approval.channels.base import LONG, ChannelError, Collected, QuestionText, Reply, http, mapping
 from watchdog.config.notify_settings import Channel
-from watchdog.notify.compose import render
+from watchdog.notify.layout import render
 
 KIND = "matrix"
 NEWEST = 100  # messages of one sync; in a flood the newest count
@@ -60,6 +60,10 @@ def collect(channel: Channel, cursor: str, wait: float) -> Collected:
 def tell(channel: Channel, place: str, receipt: str, text: str) -> None:
     title, _, body = text.partition("\n")
     _send(channel, "m.notice", title, body, {"m.in_reply_to": {"event_id": receipt}} if receipt else {})
+
+
+def address(channel: Channel, place: str) -> tuple[str, ...]:
+    return (channel.room.lstrip("#!"),)
 
 
 def _reply(event: dict[str, Any]) -> Reply | None:

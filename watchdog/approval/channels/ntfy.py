@@ -80,6 +80,10 @@ def tell(channel: Channel, place: str, receipt: str, text: str) -> None:
     _publish(channel, _topic(channel, place), title, body or title, 3, [])
 
 
+def address(channel: Channel, place: str) -> tuple[str, ...]:
+    return (_topic(channel, place),)
+
+
 def _publish(
     channel: Channel, topic: str, title: str, body: str, priority: int, buttons: list[dict[str, object]]
 ) -> str:

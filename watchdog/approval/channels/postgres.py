@@ -38,6 +38,10 @@ def ask(channel: Channel, place: str, asked: QuestionText) -> str:
         return str(mailbox.ask(connection, asked.plan, code, asked.lasts, approvers))
 
 
+def address(channel: Channel, place: str) -> tuple[str, ...]:
+    return ()
+
+
 def collect(channel: Channel, cursor: str, wait: float) -> Collected:
     """The answers that were not read before; waits for one by LISTEN when there is none."""
     known = _ids(cursor)

@@ -92,6 +92,10 @@ def tell(channel: Channel, place: str, receipt: str, text: str) -> None:
     )
 
 
+def address(channel: Channel, place: str) -> tuple[str, ...]:
+    return (channel.token.reveal() if channel.token else "", _chat(channel, place))
+
+
 def same_bot(channel: Channel, home: Path) -> str:
     """Why this token must not be used: it is the gateway's; empty when it is not.
 
