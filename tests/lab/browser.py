@@ -6,6 +6,7 @@ import base64
 import json
 import re
 import subprocess
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -69,6 +70,15 @@ class Browser:
 
     def click(self, selector: str) -> None:
         self.call("POST", f"/element/{self.find(selector)}/click")
+
+    def follow(self, selector: str) -> None:
+        """Click what leads to another page, and wait until that page is there."""
+        self.run("window.before = true")
+        self.click(selector)
+        ends = time.monotonic() + 30
+        while not self.run("return !window.before && document.readyState === 'complete'"):
+            assert time.monotonic() < ends, f"{selector} led to no other page"
+            time.sleep(0.1)
 
     def type(self, selector: str, text: str) -> None:
         self.call("POST", f"/element/{self.find(selector)}/value", {"text": text})

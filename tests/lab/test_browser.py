@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -85,10 +85,10 @@ def until(browser: Browser, words: str, seconds: float = 60) -> None:
 def test_a_plan_is_approved_by_a_person_and_the_page_shows_the_result(site: Site, browser: Browser) -> None:
     browser.go(site.address)
     assert "Something is wrong" in browser.text() and "Waits for your answer" in browser.text()
-    browser.click("a.button")
+    browser.follow("a.button")
     browser.type("#code", site.code())
     browser.picture(PICTURES / "plan-1280.png")
-    browser.click("button.yes")
+    browser.follow("button.yes")
     until(browser, "done by page")
     browser.picture(PICTURES / "plan-done-1280.png")
     assert "done" in site.state() and "via page" in site.run("plan", "1")
@@ -97,7 +97,7 @@ def test_a_plan_is_approved_by_a_person_and_the_page_shows_the_result(site: Site
 def test_a_plan_is_refused(site: Site, browser: Browser) -> None:
     browser.go(f"{site.address}plans/1")
     browser.type("#code", site.code())
-    browser.click("button.no")
+    browser.follow("button.no")
     assert "refused" in browser.text() and "refused" in site.state()
 
 
@@ -127,15 +127,26 @@ def test_a_wrong_code_is_explained_where_it_was_typed_and_five_lock(site: Site, 
     browser.go(f"{site.address}plans/1")
     for _ in range(5):
         browser.type("#code", "AAAAAAAA")
-        browser.click("button.yes")
+        browser.follow("button.yes")
         assert "that code is not known" in browser.run(
             "return document.querySelector('[role=alert]').innerText"
         )
     browser.size(360)
     browser.picture(PICTURES / "wrong-code-360.png")
     browser.type("#code", site.code())
-    browser.click("button.yes")
+    browser.follow("button.yes")
     assert "no answer is taken" in browser.text() and "waits for you" in site.state()
+
+
+def test_a_page_with_a_refused_answer_comes_anew_without_sending_it_again(
+    site: Site, browser: Browser
+) -> None:
+    browser.go(f"{site.address}plans/1")
+    browser.type("#code", "AAAAAAAA")
+    browser.follow("button.yes")
+    site.run("refuse", site.code())
+    until(browser, "refused by", 30)
+    assert site.run("audit").count("wrong code") == 1
 
 
 def test_a_question_that_expired_while_the_page_was_open_is_not_answered(
@@ -146,7 +157,7 @@ def test_a_question_that_expired_while_the_page_was_open_is_not_answered(
     (store,) = (site.folder / "state").glob("*/watchdog.db")
     with sqlite3.connect(store) as db:
         db.execute("UPDATE plans SET expires_at = '2026-01-01T00:00:00.000000+00:00'")
-    browser.click("button.yes")
+    browser.follow("button.yes")
     assert ("expired" in browser.text() and "no answer" in site.state()) or "expired" in site.state()
 
 
@@ -173,7 +184,7 @@ class EvilPage(BaseHTTPRequestHandler):
 def test_a_page_of_another_origin_can_neither_answer_nor_frame(site: Site, browser: Browser) -> None:
     browser.go(site.address)  # there is a session to ride on
     EvilPage.target = site.address
-    server = HTTPServer(("127.0.0.1", 0), EvilPage)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), EvilPage)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:

@@ -262,6 +262,34 @@ def test_a_database_that_was_not_looked_at_is_not_called_whole() -> None:
     ]
 
 
+def test_the_sentence_of_the_light_begins_with_a_capital_but_a_file_keeps_its_name() -> None:
+    past = history.Past("/h", NOW - WEEK, NOW, 1)
+    for says, shown in (
+        ("kanban.db lacks a column", "<p>kanban.db lacks"),
+        ("no answer since", "<p>No answer"),
+    ):
+        status = Status("/h", NOW, last=NOW, open=(replace(incident(1), says=says, title=says),))
+        assert shown in status_page(status, past, READERS["en"])
+
+
+def test_before_the_first_check_nothing_is_said_about_open_problems() -> None:
+    past = history.Past("/h", NOW - WEEK, NOW, 0)
+    for last, count in ((None, "unknown"), (NOW, "0")):
+        assert f"<dt>Open problems</dt><dd>{count}</dd>" in status_page(
+            Status("/h", NOW, last=last), past, READERS["en"]
+        )
+
+
+def test_the_details_do_not_repeat_what_the_page_lists() -> None:
+    status = Status(
+        "/h", NOW, last=NOW, open=(incident(1, "a chat waits"),), blind=(("journal", "no right"),)
+    )
+    _, _, details = status_page(status, history.Past("/h", NOW - WEEK, NOW, 1), READERS["en"]).partition(
+        '<dl class="facts">'
+    )
+    assert "a chat waits" not in details and "no right" not in details and "armed" in details
+
+
 def test_the_light_is_told_by_words_and_sign_and_not_by_colour_alone() -> None:
     past = history.Past("/h", NOW - WEEK, NOW, 1)
     for status, sign, light in (

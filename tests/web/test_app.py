@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import re
 import socket
@@ -166,6 +167,19 @@ def test_a_code_of_the_message_approves_once_and_is_recorded_as_every_other_answ
         answered = [line for line in rows.audit_lines(store, 1) if line["what"] == "approved"]
     assert [(line["by"], line["via"]) for line in answered] == [("page", "page")]
     assert form["code"] not in site.get("/plans/1")
+
+
+def test_a_page_knows_what_it_shows_so_that_it_is_loaded_anew_when_that_changes(site: Site) -> None:
+    def shown(path: str) -> str:
+        found = re.search(r'<body data-version="(\w+)">', site.get(path))
+        assert found, path
+        return found[1]
+
+    before = json.loads(site.get("/version"))["version"]
+    assert {shown("/"), shown("/plans/1"), shown("/incidents")} == {before}
+    assert site.post(site.form())[0] == 303
+    after = json.loads(site.get("/version"))["version"]
+    assert after != before and {shown("/"), shown("/plans/1")} == {after}
 
 
 def test_a_no_is_as_easy_as_a_yes(site: Site) -> None:

@@ -57,6 +57,7 @@ class Live:
     message: str = ""  # what came of an answer
     wrong: bool = False  # the message is a refusal
     token: str = ""  # binds the form to the session
+    version: str = ""  # of what it shows; the page is loaded anew when the server says another
 
 
 @cache
@@ -172,12 +173,14 @@ def status_page(status: Status, past: Past, reader: Reader, live: Live | None = 
         more_actions=max(0, len(ended) - SHOWN),
         unseen=now_blind + [unseen_line(gap, reader) for gap in reversed(past.unseen[-SHOWN:])],
         more_unseen=max(0, len(past.unseen) - SHOWN),
-        facts=[(label, text) for label, text, _ in status_text.facts(status, reader) if label],
+        facts=list(status_text.page_facts(status, reader)),
     )
 
 
 def sentence_case(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    """With a capital letter, unless it begins with a name such as kanban.db."""
+    first = text.partition(" ")[0].rstrip(":,")
+    return text[:1].upper() + text[1:] if first.isalpha() else text
 
 
 def as_of(status: Status, reader: Reader) -> str:
@@ -197,12 +200,12 @@ def glance(status: Status, reader: Reader) -> list[tuple[str, str]]:
         running = reader("page.gateway.since", at=moment(seen.since, status.now))
     answered = moment(status.answer.at, status.now) if status.answer else reader("page.no-answer")
     checked = moment(status.last, status.now) if status.last else reader("status.none-yet")
-    count = len(status.open)
+    known = status.last is not None and not status.store_error
     return [
         (reader("status.label.gateway"), running),
         (reader("status.label.answer"), answered),
         (reader("status.label.last"), checked),
-        (reader("report.heading.open"), str(count) if not status.store_error else reader("page.unknown")),
+        (reader("report.heading.open"), str(len(status.open)) if known else reader("page.unknown")),
     ]
 
 

@@ -29,7 +29,31 @@ def as_text(status: Status, reader: Reader, colour: bool = False) -> str:
 
 def facts(status: Status, reader: Reader) -> Iterator[tuple[str, str, str]]:
     """(label, text, colour) of each line: the gateway, checks, what is open, what may be done, what is kept."""
+    yield from _check_facts(status, reader)
+    for incident in status.open[:SHOWN]:
+        yield (
+            reader(f"severity.{incident.severity}"),
+            f"{incident.rule}: {reader.says(incident)}",
+            incident.severity,
+        )
+    if len(status.open) > SHOWN:
+        yield "", reader("report.more", count=len(status.open) - SHOWN), ""
+    yield from _plan_facts(status, reader)
+    for source, why in status.blind:
+        yield reader("status.label.blind"), f"{source}: {reader.phrase(why)}", "medium"
+    yield from _watch_facts(status, reader)
+    for backup in status.backups[:SHOWN]:
+        text = f"{backup.database}: {past(backup.at, reader) if backup.at else reader('status.none')}"
+        yield reader("status.label.backup"), text, ""
 
+
+def page_facts(status: Status, reader: Reader) -> Iterator[tuple[str, str]]:
+    """(label, text) of what a page does not show anyway: it has lists of incidents, plans and databases."""
+    for label, text, _ in (*_check_facts(status, reader), *_watch_facts(status, reader)):
+        yield label, text
+
+
+def _check_facts(status: Status, reader: Reader) -> Iterator[tuple[str, str, str]]:
     def label(name: str) -> str:
         return reader(f"status.label.{name}")
 
@@ -44,20 +68,15 @@ def facts(status: Status, reader: Reader) -> Iterator[tuple[str, str, str]]:
         yield label("failed"), status.last_error, "high"
     if status.problem:
         yield label("edit"), status.problem.splitlines()[0], "high"
-    for incident in status.open[:SHOWN]:
-        yield (
-            reader(f"severity.{incident.severity}"),
-            f"{incident.rule}: {reader.says(incident)}",
-            incident.severity,
-        )
-    if len(status.open) > SHOWN:
-        yield "", reader("report.more", count=len(status.open) - SHOWN), ""
-    if not status.open and not status.store_error:
+    if not status.open and status.last and not status.store_error:
         more = f" ({reader('status.suspected', count=status.suspected)})" if status.suspected else ""
         yield label("open"), reader("status.nothing") + more, "good"
-    yield from _plan_facts(status, reader)
-    for source, why in status.blind:
-        yield label("blind"), f"{source}: {reader.phrase(why)}", "medium"
+
+
+def _watch_facts(status: Status, reader: Reader) -> Iterator[tuple[str, str, str]]:
+    def label(name: str) -> str:
+        return reader(f"status.label.{name}")
+
     yield label("acting"), acting_text(status, reader), "high" if status.disarmed else ""
     if status.maintenance:
         yield label("maintenance"), silence_text(status.maintenance, reader), "medium"
@@ -65,9 +84,6 @@ def facts(status: Status, reader: Reader) -> Iterator[tuple[str, str, str]]:
         yield label("silence"), silence_text(silence, reader), ""
     if status.free is not None:
         yield label("disk"), reader("status.free", size=size(status.free)), "high" if status.low_disk else ""
-    for backup in status.backups[:SHOWN]:
-        text = f"{backup.database}: {past(backup.at, reader) if backup.at else reader('status.none')}"
-        yield label("backup"), text, ""
 
 
 def _plan_facts(status: Status, reader: Reader) -> Iterator[tuple[str, str, str]]:

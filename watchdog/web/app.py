@@ -121,7 +121,8 @@ class Pages:
     def live(self, request: Request, message: str = "", wrong: bool = False) -> tuple[Live, str]:
         """(what a live page carries, its session)."""
         session = request.cookies.get(guard.COOKIE) or guard.new_session()
-        return Live(LANGUAGES, message, wrong, guard.token_of(session, self.door.key)), session
+        token, version = guard.token_of(session, self.door.key), self.view.version()
+        return Live(LANGUAGES, message, wrong, token, version), session
 
     def html(self, request: Request, text: str, session: str = "", status: int = 200) -> Response:
         response = HTMLResponse(text, status)

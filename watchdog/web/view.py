@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -101,13 +102,17 @@ class View:
         return page_of(job, status, reader_for(job, language), live)
 
     def version(self) -> str:
-        """What changes when the page would: the light, open incidents and the state of every plan."""
-        _, status = self.current()
+        """What changes when the page would: the light, open incidents and the state of every plan.
+
+        To be asked before the page is made, so that a change in between is shown by loading it once more.
+        """
+        job, status = self.current()
         parts = [str(status.light), str(status.last), *(str(incident.id) for incident in status.open)]
-        store = self.job()[0].look_at_store()
-        if store is not None:
-            with store:
-                parts += [f"{stored.id}{stored.state}" for stored in rows.newest(store, 20)]
+        with suppress(WatchdogError, sqlite3.Error, ValueError):  # the status says that the store is damaged
+            store = job.look_at_store()
+            if store is not None:
+                with store:
+                    parts += [f"{stored.id}{stored.state}" for stored in rows.newest(store, 20)]
         return str(abs(hash(tuple(parts))))
 
     def incidents_page(self, number: int, language: str | None, live: Live) -> str:
