@@ -210,7 +210,7 @@ def read_replies(section: Section | None) -> ReplySettings:
         section.wrong_at("wait", "a check may wait 30m at most; the answer counts at the next check anyway")
     channels: list[Channel] = []
     for item in _mappings(section, "channels"):
-        kind = item.only(("ntfy", "telegram", "matrix"), "channel")
+        kind = item.only(tuple(_SERVERS), "channel")
         below = item.section(kind) if kind else None
         if kind and below:
             if any(channel.kind == kind for channel in channels):
@@ -290,6 +290,7 @@ def _is_loopback(url: str) -> bool:
         return False
 
 
+# A channel of approval/channels that settings may name, and its server where none is given
 _SERVERS = {"ntfy": "https://ntfy.sh", "telegram": "https://api.telegram.org", "matrix": ""}
 
 

@@ -15,6 +15,7 @@ SOON = timedelta(seconds=3)
 
 class OnNtfy:
     kind, server, buttons = "ntfy", Ntfy, True
+    place = "topic"  # who knows it is its owner
 
     def __init__(self, server: Ntfy) -> None:
         self.server_ = server
@@ -60,6 +61,7 @@ class OnNtfy:
 
 class OnTelegram:
     kind, server, buttons = "telegram", Telegram, True
+    place = "chat"
 
     def __init__(self, server: Telegram) -> None:
         self.server_ = server
@@ -103,6 +105,7 @@ class OnTelegram:
 
 class OnMatrix:
     kind, server, buttons = "matrix", Matrix, False
+    place = "room"  # one for all
 
     def __init__(self, server: Matrix) -> None:
         self.server_ = server
