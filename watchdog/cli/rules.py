@@ -15,7 +15,7 @@ from watchdog.config.rules import check_names, load_lines, read_file, read_rule,
 from watchdog.config.yaml import _near
 from watchdog.errors import ConfigError, Problem, WatchdogError
 from watchdog.job import load_rules, rule_kinds
-from watchdog.model import Rule
+from watchdog.model import LOGS, Rule
 from watchdog.service.line_report import Known, line_report
 from watchdog.service.new_rule import Draft, draft_rule, write_rule
 from watchdog.service.samples import Result, check_line, find_cases, run_case
@@ -109,7 +109,7 @@ def add_arguments(commands: Any) -> None:
     new.add_argument(
         "--in",
         dest="source",
-        choices=("gateway.log", "agent.log", "errors.log"),
+        choices=LOGS,
         default="gateway.log",
         help="which log the line is from (default gateway.log)",
     )

@@ -1,6 +1,6 @@
 """The nouns: what is read, found, proposed, done and said. Only values here, no behaviour that could fail."""
 
-from watchdog.model.events import LEVELS, LOG_SOURCES, Doubt, Event, Line, Measurement
+from watchdog.model.events import LEVELS, LOG_SOURCES, LOGS, Doubt, Event, Line, Measurement
 from watchdog.model.incidents import SEVERITIES, Change, Finding, Incident, Span
 from watchdog.model.plans import Hold, Notification, Outcome, OutcomeKind, Plan, Report
 from watchdog.model.reason import (
@@ -24,6 +24,7 @@ __all__ = [
     "EMPTY",
     "EVERY_CHECK",
     "LEVELS",
+    "LOGS",
     "LOG_SOURCES",
     "PLAIN",
     "PLAN_TITLE",

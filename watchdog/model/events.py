@@ -8,7 +8,8 @@ from datetime import datetime
 from watchdog.model.reason import EMPTY
 from watchdog.values import Any, dataclass
 
-LOG_SOURCES = ("gateway.log", "agent.log", "errors.log", "journal")
+LOGS = ("gateway.log", "agent.log", "errors.log")  # files in logs/ of a home
+LOG_SOURCES = (*LOGS, "journal")
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 

@@ -23,6 +23,7 @@ from watchdog.gateway.release import install_of
 from watchdog.gateway.supervisor import PROCESS, SYSTEM, USER
 from watchdog.gateway.supervisor import UNKNOWN as NOTHING
 from watchdog.job import Job
+from watchdog.model import LOGS
 from watchdog.notify.translate import in_english
 from watchdog.reports.status import Status
 from watchdog.service.install import interpreter
@@ -151,7 +152,7 @@ def rules(job: Job) -> Iterator[Check]:
 
 def logs(job: Job) -> Iterator[Check]:
     folder = job.home / "logs"
-    for name in ("gateway.log", "agent.log", "errors.log"):
+    for name in LOGS:
         path = folder / name
         try:
             with open_regular(path) as file:

@@ -12,7 +12,7 @@ from pathlib import Path
 from watchdog import sqlite
 from watchdog.config.lines import Vocabulary
 from watchdog.config.rules import shipped_vocabulary
-from watchdog.model import Event, Line, Measurement, Phrase, phrase
+from watchdog.model import LOGS, Event, Line, Measurement, Phrase, phrase
 from watchdog.model.trace import Trace
 from watchdog.sources import disk, resources
 from watchdog.sources.chat_text import ChatText
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from watchdog.sqlite import ToolCalls
 
 RESOURCES = ("disk", "memory", "open_files")
-LOGS = ("gateway.log", "agent.log", "errors.log")
 NAMED = ("gateway.log", "agent.log")  # logs that hold user names
 NAME_REACHES = timedelta(minutes=10)  # before the window, for an inbound line that reaches into it
 _when = attrgetter("at")
