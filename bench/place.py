@@ -36,6 +36,7 @@ def install(folder: Path) -> tuple[str, str]:
         ):
             (packages / entry.name).symlink_to(entry)
     shutil.copytree(ROOT / "watchdog", packages / "watchdog", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "rules", packages / "watchdog" / "shipped")
     compileall.compile_dir(packages / "watchdog", quiet=1)
     script = folder / "bin" / "hermes-watchdog"
     script.write_text(
