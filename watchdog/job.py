@@ -12,10 +12,10 @@ from pathlib import Path
 
 from watchdog import gateway, notify, steps
 from watchdog.config import rules
-from watchdog.config.cache import load_cached
+from watchdog.config.cache import load_cached, load_cached_settings
 from watchdog.config.rules import Kinds, Rulebook
 from watchdog.config.schedule import every_problem
-from watchdog.config.settings import Settings, load_settings
+from watchdog.config.settings import Settings
 from watchdog.detect import KINDS
 from watchdog.detect.evaluate import is_measured
 from watchdog.errors import WatchdogError
@@ -46,7 +46,7 @@ class Job:
 
     @cached_property
     def settings(self) -> Settings:
-        return load_settings(self.config)
+        return load_cached_settings(self.config, self.state, self.writes)
 
     @cached_property
     def book(self) -> Rulebook:

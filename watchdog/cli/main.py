@@ -78,8 +78,12 @@ def entry() -> None:
         sys.stderr.flush()
     except (OSError, ValueError):
         sys.exit(code)
-    # Modules that brought threads or something to do at the end get the usual end.
-    if not sys.modules.keys() & {"threading", "atexit", "multiprocessing"}:
+    # Modules that brought something to do at the end, and threads that are still at work, get the usual end.
+    threading = sys.modules.get("threading")
+    at_work = threading is not None and any(
+        not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()
+    )
+    if not at_work and not sys.modules.keys() & {"atexit", "multiprocessing"}:
         os._exit(code)
     sys.exit(code)
 

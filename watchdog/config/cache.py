@@ -1,8 +1,10 @@
-"""The rulebook as it was read last time, so that the next command reads neither YAML nor patterns anew.
+"""The rulebook and the settings as they were read last time, so that the next command reads neither YAML nor patterns
+anew.
 
 The shipped rules alone are kept where Python keeps what it made of our modules; with rules of the user's own,
 they are kept beside the store. Either counts only for exactly these rule files, this program and this Python
-(sealed.py); otherwise it is made again. Without it a quiet check costs ten interpreter starts more.
+(sealed.py); otherwise it is made again. Without it a quiet check costs ten interpreter starts more, two of them for
+the settings.
 """
 
 from __future__ import annotations
@@ -12,16 +14,23 @@ import pickle
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import cache
+from operator import attrgetter
 from pathlib import Path
 
 from watchdog import __version__
 from watchdog.config import sealed
+from watchdog.config.notify_settings import ENVIRONMENT
 from watchdog.config.rules import Rulebook, shipped_folder
-from watchdog.system.files import open_regular
+from watchdog.config.settings import NAME as SETTINGS
+from watchdog.config.settings import Settings, load_settings, others_may_write
+from watchdog.system.files import open_regular, read_small
 from watchdog.values import Any, replace
 
 FORMAT = 8
 NAME = "rulebook.cache"
+SETTINGS_NAME = "settings.cache"
+LARGEST = 1_000_000  # bytes of settings.yaml
 FOLDERS = ("lines", "detect", "recipes")
 
 
@@ -54,6 +63,49 @@ def load_cached(
     return book
 
 
+def load_cached_settings(config: Path, state: Path, write: bool) -> Settings:
+    """The settings of this configuration; ConfigError as load_settings() has it.
+
+    They name secrets by file or variable, or hold what settings.yaml itself holds; what is kept is ours alone to read.
+    """
+    path = config / SETTINGS
+    try:
+        content = read_small(path, LARGEST) if not others_may_write(path) else b""
+    except OSError:
+        content = b""
+    if not content:
+        return load_settings(config)
+    seen_from = str(path), os.environ.get("HOME"), bool(os.environ.get(ENVIRONMENT, "").strip())
+    key = _program() + repr(seen_from).encode() + content
+    try:
+        kept: Settings = sealed.read(state / SETTINGS_NAME, key)
+        return kept
+    except (OSError, ValueError):
+        settings = load_settings(config)
+    if write:
+        with suppress(OSError, ValueError, TypeError):
+            sealed.write(state / SETTINGS_NAME, key, settings)
+    return settings
+
+
+@cache
+def _program() -> bytes:
+    """A digest of this program and this Python."""
+    from hashlib import blake2b
+
+    digest = blake2b(repr((FORMAT, __version__, sys.version)).encode(), digest_size=32)
+    folders = [os.path.dirname(os.path.dirname(__file__))]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in sorted(entries, key=attrgetter("path")):
+                if entry.name.endswith(".py"):
+                    status = entry.stat()
+                    digest.update(f"{entry.path} {status.st_size} {status.st_mtime_ns}\n".encode())
+                elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():
+                    folders.append(entry.path)
+    return digest.digest()
+
+
 def _with_the_program() -> Path:
     return Path(os.path.dirname(__file__)) / "__pycache__" / f"rulebook.{sys.implementation.cache_tag}"
 
@@ -64,12 +116,7 @@ def _key(own: str) -> bytes:
 
     # How a rule of the user's own is called depends on where we are.
     seen_from = (os.getcwd(), own) if own else ()
-    digest = blake2b(repr((FORMAT, __version__, sys.version, seen_from)).encode(), digest_size=32)
-    for folder, _, names in sorted(os.walk(os.path.dirname(os.path.dirname(__file__)))):
-        for name in sorted(names):
-            if name.endswith(".py"):
-                status = os.stat(os.path.join(folder, name))
-                digest.update(f"{folder}/{name} {status.st_size} {status.st_mtime_ns}\n".encode())
+    digest = blake2b(_program() + repr(seen_from).encode(), digest_size=32)
     for folder in filter(None, (str(shipped_folder()), own)):
         for kind in FOLDERS:
             path = os.path.join(folder, kind)

@@ -7,7 +7,6 @@ is found in the message's first line, else `other`). A rule names `word`, `word/
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
@@ -15,7 +14,7 @@ from watchdog.config.pattern import Pattern
 from watchdog.config.yaml import Section, _near
 from watchdog.model import LEVELS, LOG_SOURCES, Line
 from watchdog.text import harmless
-from watchdog.values import Any, dataclass, field
+from watchdog.values import Any, dataclass, field, regex
 
 ROLES = {
     "started": "the gateway starts",
@@ -25,10 +24,10 @@ ROLES = {
 }
 OTHER = "other"  # the cause when none of a word's causes is found
 CAUSE = "cause"  # what the cause is called among the captures
-_ID = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
-_REFERENCE = re.compile(rf"({_ID.pattern})(?:/({_ID.pattern}))?(?:\[(\w+)=([^\s\[\]]+)\])?")
+_ID = regex(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
+_REFERENCE = regex(rf"({_ID.pattern})(?:/({_ID.pattern}))?(?:\[(\w+)=([^\s\[\]]+)\])?")
 FIELDS = ("word", "name", "number", "any", "quoted")  # what a {field} of `text:` may be
-_FIELD = re.compile(r"(\w+)=\{(\w+)\}")
+_FIELD = regex(r"(\w+)=\{(\w+)\}")
 
 
 class Meaning:

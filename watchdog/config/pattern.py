@@ -56,6 +56,11 @@ class Pattern:
         return regex.compile(self.text, regex.VERSION0)
 
     @cached_property
+    def begins(self) -> tuple[str, ...]:
+        """How a text that it matches begins, with one of these; ('',) when that is not known."""
+        return tuple(self.study.heads) if self.study.heads else ("",)
+
+    @cached_property
     def _quick(self) -> tuple[Any, int, tuple[frozenset[str], ...]]:
         """(match by re, up to which length of text, words without which it cannot match)."""
         length = _SAFE_LENGTH.get(self.study.degree, 0) if self.study.degree is not None else 0
@@ -76,10 +81,13 @@ class Pattern:
     @cached_property
     def sure(self) -> bool:
         """Whether it ends in time on any record that a log can hold."""
-        return self._quick[1] >= LONGEST
+        degree = self.study.degree
+        return degree is not None and _SAFE_LENGTH.get(degree, 0) >= LONGEST
 
     def match(self, text: str) -> dict[str, str] | None:
         """The named captures when it matches from the start; None when not."""
+        if not text.startswith(self.begins):  # most patterns of a word: they are not even compiled
+            return None
         quick, length, also = self._quick
         if len(text) <= length:
             for words in also:

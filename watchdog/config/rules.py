@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import timedelta
@@ -16,9 +15,9 @@ from watchdog.errors import ConfigError, Problem, WatchdogError
 from watchdog.model import EVERY_CHECK, SEVERITIES, Condition, Recipe, Rule
 from watchdog.system.files import open_regular
 from watchdog.text import harmless
-from watchdog.values import Any, dataclass, field, replace
+from watchdog.values import Any, dataclass, field, regex, replace
 
-_ID = re.compile(r"[a-z][a-z0-9-]{1,60}")
+_ID = regex(r"[a-z][a-z0-9-]{1,60}")
 TRANSLATED = ("title", "headline", "say", "advice")
 ANY = "any"
 RESTARTS = ("helps", "useless", "unknown")

@@ -65,7 +65,7 @@ def load_settings(folder: Path) -> Settings:
     problems: list[Problem] = []
     settings = Settings()
     sections = read_file(path, problems)
-    if why := open_to_others(path, "it says who may approve"):
+    if why := others_may_write(path):
         problems.append(Problem(str(path), 1, why))
     if len(sections) > 1:
         problems.append(
@@ -98,6 +98,11 @@ def load_settings(folder: Path) -> Settings:
     if problems:
         raise ConfigError(problems)
     return settings
+
+
+def others_may_write(path: Path) -> str:
+    """Why this file is not ours alone; '' when it is."""
+    return open_to_others(path, "it says who may approve")
 
 
 def _page_path(section: Section) -> str:

@@ -22,8 +22,8 @@ class SessionChats:
         self.said: dict[tuple[str, str], tuple[Captures, datetime] | None] = {}
 
     def known(self, event: Event) -> None:
-        chat = {name: event.facts[name] for name in ("platform", "chat") if name in event.facts}
-        self.chats.put(event.facts.get("session", ""), chat)
+        for chat in event.facts["sessions"]:
+            self.chats.put(chat["session"], {"platform": chat["platform"], "chat": chat["chat"]})
 
     def asked(self, captures: Captures, event: Event) -> None:
         key = captures.get("platform", ""), event.facts.get("said", "")

@@ -168,9 +168,10 @@ class Detector:
             one.up_to[role] = max(one.up_to[role], now)
 
     def _known(self, _: Captures, event: Event) -> None:
-        owner = key_of(event.facts, self.want.same, self.want.key), event.facts.get("user", "")
-        self._know(event.facts["session"], owner, event.at)
-        self.members.put(event.text, owner[1])
+        for chat in event.facts["sessions"]:
+            owner = key_of(chat, self.want.same, self.want.key), chat["user"]
+            self._know(chat["session"], owner, event.at)
+            self.members.put(chat["key"], owner[1])
 
     def _reset(self, _: Captures, event: Event) -> None:
         spared = event.at - self.want.spares if self.want.spares is not None else event.at

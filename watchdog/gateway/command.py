@@ -5,12 +5,13 @@ what we would run.
 from __future__ import annotations
 
 import os
-import re
 from pathlib import PurePath
 
+from watchdog.values import regex
+
 VENVS = ("venv", ".venv")  # where a checkout keeps its interpreter; from 0.20 that is the normal install
-_PYTHON = re.compile(r"python[\d.]*")
-_PROFILE = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_PYTHON = regex(r"python[\d.]*")
+_PROFILE = regex(r"[a-z0-9][a-z0-9_-]{0,63}")
 _FLAGS = frozenset({"--replace", "-v", "-vv", "--verbose", "-q", "--quiet"})
 
 

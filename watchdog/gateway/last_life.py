@@ -14,13 +14,14 @@ from pathlib import Path
 
 from watchdog.system.files import read_object, read_small, read_text
 from watchdog.system.procfs import lock_holder, start_time_of
+from watchdog.values import regex
 
 FILE = "gateway-environment.json"
-_CONTAINER = re.compile(r"[0-9a-f]{64}")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-_SET = re.compile(r"(?m)^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]{0,63})\s*=")
+_CONTAINER = regex(r"[0-9a-f]{64}")
+_NAME = regex(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_SET = regex(r"(?m)^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]{0,63})\s*=")
 # Of a terminal, a session or a service manager: no gateway misses them.
-_OF_A_SESSION = re.compile(
+_OF_A_SESSION = regex(
     r"_|PWD|OLDPWD|SHLVL|TERM|COLORTERM|LS_COLORS|DISPLAY|MAIL|HOME|USER|LOGNAME|SHELL|HERMES_HOME|_HERMES_GATEWAY|"
     r"(?:XDG|DBUS|SSH|SUDO|LC|LESS|TMUX|NOTIFY|LISTEN|INVOCATION|JOURNAL|SYSTEMD|MEMORY_PRESSURE|WATCHDOG)_\w+"
 )

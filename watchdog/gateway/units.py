@@ -7,25 +7,25 @@ from __future__ import annotations
 
 import os
 import pwd
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from watchdog.system.files import read_text
+from watchdog.values import regex
 
 SYSTEM = ("/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system")
 PACKAGED = "/usr/lib/systemd/system"
 USER = "/etc/systemd/user"
 OWN_USER = ".config/systemd/user"  # below a person's home folder
-_GATEWAY = re.compile(r"(?i)hermes.*gateway")
+_GATEWAY = regex(r"(?i)hermes.*gateway")
 # As words, not as a part of a path: a Hermes may live in a folder of that name.
-_OURS = re.compile(r" -m watchdog |/hermes-watchdog[ ;]")
-_HERMES = re.compile(r"(?:/hermes| -m hermes_cli\.main) ")
-_COMMAND = re.compile(r"(?m)^ExecStart[ \t]*=[ \t]*(.*)$")
-_HOME = re.compile(r"HERMES_HOME=[\"']?([^\"'\s]+)")
-PROFILE = re.compile(r" (?:--profile|-p)[ =]([a-z0-9][a-z0-9_-]{0,63})\b")
-_USER = re.compile(r"(?m)^User[ \t]*=[ \t]*(\S+)")
-_ONCE = re.compile(r"(?m)^Type[ \t]*=[ \t]*oneshot\b")
+_OURS = regex(r" -m watchdog |/hermes-watchdog[ ;]")
+_HERMES = regex(r"(?:/hermes| -m hermes_cli\.main) ")
+_COMMAND = regex(r"(?m)^ExecStart[ \t]*=[ \t]*(.*)$")
+_HOME = regex(r"HERMES_HOME=[\"']?([^\"'\s]+)")
+PROFILE = regex(r" (?:--profile|-p)[ =]([a-z0-9][a-z0-9_-]{0,63})\b")
+_USER = regex(r"(?m)^User[ \t]*=[ \t]*(\S+)")
+_ONCE = regex(r"(?m)^Type[ \t]*=[ \t]*oneshot\b")
 
 
 def speaking_of_hermes(folders: Iterable[str | os.PathLike[str]]) -> Iterator[tuple[str, str]]:

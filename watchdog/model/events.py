@@ -52,7 +52,7 @@ class Event:
         logger: str = "",
         level: str = "",
         session: str = "",
-        facts: Mapping[str, str] = EMPTY,
+        facts: Mapping[str, Any] = EMPTY,
         more: str = "",
         next_at: datetime | None = None,
         matches: Sequence[tuple[tuple[int, ...], Mapping[str, str]]] = (),

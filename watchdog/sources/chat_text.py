@@ -15,15 +15,16 @@ import re
 from collections.abc import Iterable
 
 from watchdog.config.lines import Word
+from watchdog.values import regex
 
 _LITERAL = r"""(?:'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*")"""
 _KEYS = "msg|content|text|preview|reply_to_text|query|prompt"
-_QUOTED = re.compile(rf"\s(?:{_KEYS})=['\"]")
+_QUOTED = regex(rf"\s(?:{_KEYS})=['\"]")
 # Quoted text with nothing but appended fields behind it.
-QUOTED_END = re.compile(
+QUOTED_END = regex(
     rf"\s(?:{_KEYS})=(?P<quoted>{_LITERAL})(?: \w+=(?:{_LITERAL}|[^\s'\"]++))*\r?\n?\Z".encode()
 )
-_FIELD = re.compile(r"(\w+)=\{(\w+)\}")
+_FIELD = regex(r"(\w+)=\{(\w+)\}")
 _CAREFUL = {
     "word": r"\S+",
     "number": r"\d+",
@@ -63,26 +64,24 @@ class Shape:
         tails = rf"(?P<tails>(?: (?!(?:{keys})=)\w+=(?:{_LITERAL}|[^\s'\"]++))*)"
         fields, _, quoted = text.rpartition(" ")
         self.quoted_key = quoted.partition("=")[0]
-        self.careful = re.compile(
+        self.careful = regex(
             f"(?s)(?P<fields>{_filled(fields, _CAREFUL)}) {_filled(quoted, _CAREFUL)}{tails}$"
         )
         plain_tails = rf"((?: (?!(?:{keys})=)\w+=(?:[!#-&(-<>-~]+|'[^'\\\n]*'))*)"
         # In bytes, and only of records of one line.
-        self.plain = re.compile(
+        self.plain = regex(
             f"({_filled(fields, _PLAIN)}) {_filled(quoted, _PLAIN)}{plain_tails}\r?\n".encode()
         )
         self.has_name = "{name}" in text
-        self.imitated = re.compile(rf"(?:^|\s)(?:{keys})=")
+        self.imitated = regex(rf"(?:^|\s)(?:{keys})=")
         # Where a record ends at last, however many line breaks the name in it holds.
         rest = f"{text.partition('{name}')[2] or ' ' + quoted}"
-        self.end = re.compile(f"(?m){_filled(rest, _CAREFUL)}{tails}\r?$".encode())
+        self.end = regex(f"(?m){_filled(rest, _CAREFUL)}{tails}\r?$".encode())
         before, _, after = fields.partition("{name}")
-        self.begin = re.compile(_filled(before, _CAREFUL))
-        self.raw_begin = re.compile(_filled(before, _CAREFUL).encode())
-        self.rest = re.compile(_filled(after, _CAREFUL))
-        self.keep = (
-            re.compile(rf" (?:{'|'.join(_kept(field) for field in word.keep)})") if word.keep else None
-        )
+        self.begin = regex(_filled(before, _CAREFUL))
+        self.raw_begin = regex(_filled(before, _CAREFUL).encode())
+        self.rest = regex(_filled(after, _CAREFUL))
+        self.keep = regex(rf" (?:{'|'.join(_kept(field) for field in word.keep)})") if word.keep else None
 
     def cut(self, text: str) -> tuple[str, dict[str, str], str]:
         found = self.careful.match(text)

@@ -7,22 +7,21 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from datetime import UTC, datetime
 from pathlib import Path
 
 from watchdog.model import Event
 from watchdog.system.files import read_small
 from watchdog.text import harmless, redact, size
-from watchdog.values import Any
+from watchdog.values import Any, regex
 
 SOURCE = "cron"
 MOST_BYTES = 2_000_000  # a few thousand jobs; more is no file of Hermes
 MOST_JOBS = 500
 RUNS = 5  # of one job that are looked at
 _HEAD = 400  # bytes of a run's output that say whether it failed
-_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_FAILED = re.compile(r"(?m)^\*\*Status:\*\* (?:BLOCKED|script failed)")
+_ID = regex(r"[A-Za-z0-9_-]{1,64}")
+_FAILED = regex(r"(?m)^\*\*Status:\*\* (?:BLOCKED|script failed)")
 
 
 class JobsUnreadable(Exception):

@@ -23,12 +23,13 @@ from itertools import pairwise
 from watchdog.config.pattern import LONGEST
 from watchdog.model import Doubt
 from watchdog.sources.chat_text import QUOTED_END, ChatText, Closing
+from watchdog.values import regex
 
 _TIME = rb"2\d\d\d-\d\d-\d\d \d\d:\d\d:\d\d,\d\d\d"
 _HEADER = rb"%b [A-Z]+(?: \[[^\]\n]{0,200}\])? " % _TIME
-_FOREIGN = re.compile(rb"\n(%b(?!gateway|hermes_plugins|plugins)[\w.-]{1,200}: )" % _HEADER)
-_HEAD = re.compile(rb"%b[\w.-]{1,200}: " % _HEADER)
-_RECORD = re.compile(rb"\n(?=%b [A-Z])" % _TIME)
+_FOREIGN = regex(rb"\n(%b(?!gateway|hermes_plugins|plugins)[\w.-]{1,200}: )" % _HEADER)
+_HEAD = regex(rb"%b[\w.-]{1,200}: " % _HEADER)
+_RECORD = regex(rb"\n(?=%b [A-Z])" % _TIME)
 STAMP_ENDS = 23
 LONGEST_HEADER = 500
 MOST = 1 << 20  # bytes without a wall that are looked at together

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,9 +13,9 @@ from watchdog.model import Event, phrase
 from watchdog.sources.chat_text import ChatText
 from watchdog.sources.reasons import Unreadable
 from watchdog.system.files import open_regular
-from watchdog.values import Any
+from watchdog.values import Any, regex
 
-_LINE = re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<logger>[\w.-]+): ")
+_LINE = regex(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<logger>[\w.-]+): ")
 _PRIORITY = {
     "0": "CRITICAL",
     "1": "CRITICAL",
@@ -32,9 +31,7 @@ EVER = datetime.max.replace(tzinfo=UTC)
 MOST = 32 * 1024 * 1024  # bytes of journal that are read
 FIELDS = "MESSAGE,PRIORITY,SYSLOG_IDENTIFIER,_COMM,_EXE,_PID,JOB_TYPE"
 TIME_LIMIT = 20.0  # seconds; a journal that answers later than this is blind
-_ENDED = re.compile(
-    r"(?:Main|Control) process exited|Failed with result|Deactivated successfully|: Succeeded\."
-)
+_ENDED = regex(r"(?:Main|Control) process exited|Failed with result|Deactivated successfully|: Succeeded\.")
 
 
 class JournalBlind(Exception):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,15 +11,16 @@ from watchdog.gateway.evidence import read_evidence, read_saved_evidence
 from watchdog.gateway.state import GatewayState, LastWord, LastWords, State, Why, state_of
 from watchdog.model import Event, Line, Measurement, Phrase, Reason, phrase
 from watchdog.sources.chat_text import digest_of
-from watchdog.sources.journal import last_word, units_of
 from watchdog.sources.reasons import Unreadable
 from watchdog.system.files import open_regular, read_object
 from watchdog.system.procfs import began_at
 from watchdog.text import spell
+from watchdog.values import regex
 
+BEFORE_ALL = datetime(1970, 1, 1, tzinfo=UTC)
 _TAIL = 128 * 1024
 _SESSIONS = 2_000_000  # bytes; the index of a few thousand chats
-_MESSAGE = re.compile(rb"(?m)^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) [A-Z]+(?: \[[^\]\n]*\])? [\w.-]+: (.*)$")
+_MESSAGE = regex(rb"(?m)^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) [A-Z]+(?: \[[^\]\n]*\])? [\w.-]+: (.*)$")
 _BLIND = {
     Why.NEVER_STARTED: "no gateway.pid and no readable gateway.log: was a gateway ever started here?",
     Why.PID_FILE_UNREADABLE: "{why}",
@@ -62,6 +62,8 @@ def observe(
         # knows better.
         by_systemd, at = ("", None)
         if words:
+            from watchdog.sources.journal import last_word, units_of  # only for a gateway that is dead
+
             by_systemd, at = last_word(units_of(home, unit), said_at if words == LastWord.STOPPED else None)
         found = state_of(seen, LastWords(words or "", said_at, by_systemd, at))
     if found.state is State.UNKNOWN:
@@ -131,9 +133,13 @@ def lived_until(event: Event, measured: Iterable[Measurement]) -> None:
         event.facts = facts
 
 
-def sessions(home: Path, now: datetime) -> list[Event]:
-    """Which session works for which chat, as sessions.json has it."""
-    found = []
+def sessions(home: Path) -> list[Event]:
+    """One event with all that sessions.json tells: which session works for which chat.
+
+    Hundreds of chats are one event: one for each would cost a quiet check as much as a start of Python.
+    """
+    found: list[dict[str, str]] = []
+    name = ""
     for path in (home / "sessions" / "sessions.json", home / "sessions.json"):
         try:
             entries = read_object(path, _SESSIONS)
@@ -148,10 +154,11 @@ def sessions(home: Path, now: datetime) -> list[Event]:
             )
             if isinstance(origin, dict) and all(isinstance(value, str) for value in told):
                 user = str(origin.get("user_name") or origin.get("user_id") or "unknown")
-                facts = {"session": told[0], "platform": told[1], "chat": told[2], "user": digest_of(user)}
-                found.append(Event(datetime(1970, 1, 1, tzinfo=UTC), "sessions", key, path.name, facts=facts))
+                chat = {"session": told[0], "platform": told[1], "chat": told[2]}
+                found.append({**chat, "user": digest_of(user), "key": key})
+        name = path.name
         break
-    return found
+    return [Event(BEFORE_ALL, "sessions", "", name, facts={"sessions": found})] if found else []
 
 
 def last_words(log: Path, farewells: Farewells) -> tuple[LastWord | None, datetime | None]:

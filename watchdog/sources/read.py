@@ -132,7 +132,7 @@ def read_all(
     if "sessions" in wanted:
         from watchdog.sources.process import sessions
 
-        streams.append(in_order([sessions(sources.home, now)]))
+        streams.append(in_order([sessions(sources.home)]))
     classifiers = {name: Classifier(lines) for name, lines in wanted.items() if name not in LOGS}
     reading.slow.update((name, classifier.slow) for name, classifier in classifiers.items())
     events = _read(sources, wanted, streams, now, reading)
@@ -409,13 +409,16 @@ def _journal(
     """A saved journal when there is one; systemd's when the gateway has a unit and was not running all the
     time.
     """
-    from watchdog.sources import journal
-
     saved = sources.home / "journal.jsonl"
     if not saved.exists() and (sources.logs / "journal.jsonl").exists():
         saved = sources.logs / "journal.jsonl"
+    there = saved.exists()
+    if not there and (sources.stated or since is None or _ran_all_the_time(sources.home, since)):
+        return iter(())
+    from watchdog.sources import journal  # of a gateway that ran all the time nothing is asked
+
     try:
-        if saved.exists():
+        if there:
             return in_order(
                 [
                     [
@@ -425,8 +428,7 @@ def _journal(
                     ]
                 ]
             )
-        if sources.stated or since is None or _ran_all_the_time(sources.home, since):
-            return iter(())
+        assert since is not None
         units = journal.units_of(sources.home, sources.unit)
         events: list[Event] = []
         for user in (False, True):

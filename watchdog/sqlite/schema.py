@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from watchdog.sqlite.format import SchemaObject
-from watchdog.values import dataclass, field
+from watchdog.values import dataclass, field, regex
 
 NAMES = {"state": "state.db", "kanban": "kanban.db", "response_store": "response_store.db"}
 NEWEST_STATE_VERSION = 26  # the schema_version of the newest release that is known here
@@ -38,7 +37,7 @@ def is_virtual(sql: str) -> bool:
     return sql[:30].upper().split()[:2] == ["CREATE", "VIRTUAL"]
 
 
-_MAKES = re.compile(r"(?i)\s*CREATE\s+(TABLE|VIRTUAL\s+TABLE|UNIQUE\s+INDEX|INDEX|TRIGGER|VIEW)\b")
+_MAKES = regex(r"(?i)\s*CREATE\s+(TABLE|VIRTUAL\s+TABLE|UNIQUE\s+INDEX|INDEX|TRIGGER|VIEW)\b")
 # Another file, and a query: 'CREATE TABLE x AS SELECT …' stands in no schema that SQLite wrote, and may never
 # end.
 _ELSEWHERE = {sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH}

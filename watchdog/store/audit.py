@@ -15,7 +15,6 @@ from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from watchdog.model import Plan, Reason, packed
 from watchdog.store import Store
@@ -23,7 +22,7 @@ from watchdog.store.reasons import pack_reason, reason_of
 from watchdog.store.store import reads_rows
 from watchdog.store.times import stamp, when
 from watchdog.text import redact
-from watchdog.values import dataclass
+from watchdog.values import Any, dataclass
 
 # What a hash is over, in this order. `says` holds the sentences that versions before 0.2 wrote.
 COLUMNS = ("id", "at", "what", "plan", "by", "via", "digest", "says", "reason", "more")

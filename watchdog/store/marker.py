@@ -13,9 +13,8 @@ import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-from watchdog.values import dataclass, field, replace
+from watchdog.values import Any, dataclass, field, replace
 
 ROOM = 4096  # bytes; one block of any disk
 EDIT = "edit-"  # begins the name of a failure that does not keep checks from being made

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
 
 from watchdog.model import Notification, Reason, Report, plain
 from watchdog.store import Store
@@ -14,7 +13,7 @@ from watchdog.store.reasons import pack_reason, reason_of, unpack_reason
 from watchdog.store.store import reads_rows
 from watchdog.store.times import stamp, when
 from watchdog.text import redact
-from watchdog.values import TYPE_CHECKING, dataclass
+from watchdog.values import TYPE_CHECKING, Any, dataclass
 
 if TYPE_CHECKING:
     from watchdog.config.notify_settings import NotifySettings

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 from watchdog.model import Plan, packed, plain, unpacked
 from watchdog.store import Store
 from watchdog.store.store import reads_rows
 from watchdog.store.times import stamp, when
-from watchdog.values import dataclass
+from watchdog.values import Any, dataclass
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import overload
+
+from watchdog.values import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import overload
+else:
+
+    def overload(function):
+        """Stands in for typing's, which is slow to import."""
 
 
 @overload
 def stamp(at: datetime) -> str: ...
 @overload
-def stamp(at: None) -> None: ...
+def stamp(at: None) -> None: ...  # noqa: F811
 @overload
-def stamp(at: datetime | None) -> str | None: ...
+def stamp(at: datetime | None) -> str | None: ...  # noqa: F811
 
 
-def stamp(at: datetime | None) -> str | None:
+def stamp(at: datetime | None) -> str | None:  # noqa: F811
     return at.astimezone(UTC).isoformat(timespec="microseconds") if at is not None else None
 
 

@@ -7,9 +7,11 @@ import json
 import os
 import stat
 from pathlib import Path
-from typing import IO
 
-from watchdog.values import Any
+from watchdog.values import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from typing import IO
 
 SMALL = 200_000  # bytes; no state or unit file of Hermes comes near
 
