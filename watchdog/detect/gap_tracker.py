@@ -120,8 +120,10 @@ class Detector:
                 self.acts[role](roles[role], event)
 
     def _own_turn_over(self, one: Waiting, at: datetime) -> bool:
-        """Whether the turn that began for it has ended: then an answer is due, and a doubtful one is believed."""
-        if not one.session or one.linked > at:
+        """Whether the turn that began for it has ended, in a session that is known for certain to be of this chat: then
+        an answer is due, and a doubtful one is believed.
+        """
+        if not self.sessions.settled.get(one.session) or one.linked > at:
             return False
         for trace in self.traces["turn_over"]:
             trace.read(one.linked, at + INSTANT)

@@ -96,7 +96,7 @@ class Shape:
                 # Whatever the name is, the last fields of the line are Hermes' own.
                 begin, end = self.begin.match(fields), self.rest.findall(fields)[-1]
                 text = f"{begin[0] if begin else self.head}…{end}"
-                return text + self.tail(said, found["tails"]), {}, "a user name that imitates log fields"
+                return text + self.tail(said, found["tails"]), facts, "a user name that imitates log fields"
             start, end = found.span("name")
             fields = f"{fields[:start]}…{fields[end:]}"
             facts["user"] = digest_of(found["name"])
