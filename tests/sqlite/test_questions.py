@@ -11,7 +11,7 @@ from pathlib import Path
 import inject
 import pytest
 
-from watchdog.sqlite import CallState, last_backup, unanswered_call
+from watchdog.sqlite import CallState, ToolCalls, last_backup, questions, unanswered_calls
 from watchdog.sqlite.backup import snapshot
 from watchdog.sqlite.daily_backup import folder
 
@@ -21,6 +21,11 @@ CLARIFY = json.dumps(
 BOTH = json.dumps(
     [{"id": "call_1", "function": {"name": "clarify"}}, {"id": "call_2", "function": {"name": "terminal"}}]
 )
+
+
+def unanswered_call(path: Path, session: str, at: datetime | None = None) -> ToolCalls:
+    (found,) = unanswered_calls(path, [(session, at)])
+    return found
 
 
 def talk(path: Path, *messages: tuple[str, str | None, str | None]) -> Path:
@@ -116,3 +121,39 @@ def test_a_call_is_open_at_the_moment_that_is_asked_for(patient):
     )
     assert unanswered_call(path, "s", datetime.fromtimestamp(101.5, UTC)).tools == ("clarify",)
     assert unanswered_call(path, "s", datetime.fromtimestamp(103, UTC)).state is CallState.ANSWERED
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        # one step of the virtual machine that takes hours: nothing inside SQLite ends it
+        "instr(zeroblob(20000000), cast(zeroblob(10000000) AS blob) || 'b')",
+        "hex(zeroblob(900000000))",
+    ],
+)
+def test_a_costly_schema_ends_with_its_process_and_gives_no_answer(tmp_path, monkeypatch, value):
+    monkeypatch.setattr(questions, "SECONDS", 1.0)
+    path = tmp_path / "state.db"
+    db = sqlite3.connect(path)
+    db.execute(
+        "CREATE TABLE messages(id INTEGER PRIMARY KEY, session_id TEXT, role, tool_call_id, tool_calls, timestamp REAL)"
+    )
+    db.execute("INSERT INTO messages(role, timestamp) VALUES('user', 1.0)")
+    db.execute("PRAGMA writable_schema = ON")
+    db.execute(
+        "UPDATE sqlite_schema SET sql = replace(sql, 'session_id TEXT', 'session_id TEXT AS (' || ? || ')')",
+        (value,),
+    )
+    db.commit()
+    db.close()
+    assert unanswered_call(path, "s").state is CallState.UNKNOWN
+
+
+@pytest.mark.parametrize("at", [-1e300, -1.0, 1e300])
+def test_a_time_that_no_clock_shows_gives_no_answer(patient, at):
+    path = talk(patient("state"), ("assistant", CLARIFY, None))
+    db = sqlite3.connect(path)
+    db.execute("UPDATE messages SET timestamp = ?", (at,))
+    db.commit()
+    db.close()
+    assert unanswered_call(path, "s").state is CallState.UNKNOWN

@@ -120,7 +120,7 @@ class Seen:
     slow: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     lost: Callable[[], Mapping[str, str]] = dict  # what turned out to be blind when it was asked for
     # (session, moment) → its tool calls in the gateway's database; None: it cannot be asked
-    ask: Callable[[str, datetime], Any] | None = None
+    ask: Callable[[Sequence[tuple[str, datetime]]], Any] | None = None
 
 
 def evaluate(rules: Sequence[Rule], events: Iterable[Event], seen: Seen, now: datetime) -> Evaluation:

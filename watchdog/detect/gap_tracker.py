@@ -29,7 +29,8 @@ SESSION_KEY = "session_key"  # the capture of an answer that tells whose it is
 
 
 UNSEEN, TOOL = "unseen", "tool"  # causes: the database cannot be asked; a tool has not come back for too long
-Ask = Callable[[str, datetime], Any]  # a session's tool calls at a moment, asked of the gateway's database
+# the tool calls of sessions, each at a moment, asked of the gateway's database
+Ask = Callable[[Sequence[tuple[str, datetime]]], Any]
 
 
 def _turn_over(one: Waiting, at: datetime) -> None:
@@ -420,6 +421,7 @@ class Detector:
             found += [(span, sessions, now) for span, sessions in spans if span is not None][:1]
         if self.want.tool_calls is None:
             return [span for span, _, _ in found]
+        self._ask_all((session, at) for _, sessions, at in found for session in sessions)
         judged = (self._judged(span, sessions, at) for span, sessions, at in found)
         return [span for span in judged if span is not None]
 
@@ -444,14 +446,14 @@ class Detector:
 
     def _calls(self, sessions: Sequence[str], at: datetime) -> ToolCalls | None:
         """The open tool calls of the first session that the database knows; None when it cannot be asked."""
-        for session in sessions:
-            if (session, at) not in self.asked:
-                answer = self.ask(session, at) if self.ask is not None else None
-                known = answer is not None and answer.state != "unknown"
-                self.asked[session, at] = answer if known else None
-            if (found := self.asked[session, at]) is not None:
-                return found
-        return None
+        return next((found for session in sessions if (found := self.asked.get((session, at)))), None)
+
+    def _ask_all(self, questions: Iterable[tuple[str, datetime]]) -> None:
+        """Ask for all at once: each time a process is started for it."""
+        new = [question for question in dict.fromkeys(questions) if question not in self.asked]
+        if new and self.ask is not None:
+            for question, answer in zip(new, self.ask(new), strict=True):
+                self.asked[question] = answer if answer.state != "unknown" else None
 
     def since(self) -> datetime | None:
         """When the oldest thing began that still waits: a later check must see it begin, too."""
@@ -476,6 +478,9 @@ class Detector:
         """For explain: who waits, and how long still."""
         if self.waiting:
             self._catch_up(self._all(), now + INSTANT)
+        if self.want.tool_calls:
+            first = [queue[0] for queue in self.waiting.values()]
+            self._ask_all((session, now) for one in first for session in self._sessions(one))
         found = []
         for key, queue in self.waiting.items():
             one = queue[0]

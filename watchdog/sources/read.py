@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from operator import attrgetter
 from pathlib import Path
@@ -55,13 +55,13 @@ class Sources:
         folder = self.home / "logs"
         return folder if folder.is_dir() or not (self.home / "gateway.log").exists() else self.home
 
-    def tool_calls(self, session: str, at: datetime) -> ToolCalls:
-        """Which tools a session waited for at a moment, as state.db has it."""
-        from watchdog.sqlite import unanswered_call  # asked only when somebody waits for long
+    def tool_calls(self, asked: Sequence[tuple[str, datetime | None]]) -> list[ToolCalls]:
+        """Which tools sessions waited for at a moment, as state.db has it."""
+        from watchdog.sqlite import unanswered_calls  # asked only when somebody waits for long
 
         saved = self.home / "state.before.db"  # a folder of saved files
         named = self.home / "state.db"
-        return unanswered_call(saved if saved.exists() and not named.exists() else named, session, at)
+        return unanswered_calls(saved if saved.exists() and not named.exists() else named, asked)
 
 
 @dataclass

@@ -3,7 +3,7 @@
 What rules ask of it:
 
     last_backup(database, state)         the row counts of the newest verified backup, or None
-    unanswered_call(database, session)   whether a session of state.db waits for the answer of a tool
+    unanswered_calls(database, sessions)  whether sessions of state.db wait for the answer of a tool
 """
 
 from watchdog.values import TYPE_CHECKING, lazy
@@ -11,7 +11,7 @@ from watchdog.values import TYPE_CHECKING, lazy
 if TYPE_CHECKING:
     from watchdog.sqlite.daily_backup import take_due_backups
     from watchdog.sqlite.inspect import passed_over
-    from watchdog.sqlite.questions import CallState, LastBackup, ToolCalls, last_backup, unanswered_call
+    from watchdog.sqlite.questions import CallState, LastBackup, ToolCalls, last_backup, unanswered_calls
 
 __all__ = [
     "CallState",
@@ -20,7 +20,7 @@ __all__ = [
     "last_backup",
     "passed_over",
     "take_due_backups",
-    "unanswered_call",
+    "unanswered_calls",
 ]
 
 # Loaded on first use: a home without databases needs none of it.
@@ -28,5 +28,5 @@ __getattr__ = lazy(
     __name__,
     daily_backup=("take_due_backups",),
     inspect=("passed_over",),
-    questions=("CallState", "LastBackup", "ToolCalls", "last_backup", "unanswered_call"),
+    questions=("CallState", "LastBackup", "ToolCalls", "last_backup", "unanswered_calls"),
 )

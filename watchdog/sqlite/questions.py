@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -19,7 +18,9 @@ from watchdog.values import TYPE_CHECKING, Any, dataclass
 if TYPE_CHECKING:
     import sqlite3
 
-SECONDS = 2.0  # a question that takes longer stays unanswered
+SECONDS = 5.0  # for the first question; what takes longer stays unanswered
+PER_SECOND = 200  # further questions
+FAR_FUTURE = 1e11  # seconds; no clock shows so much
 RECENT = 100  # messages of a session that are looked at: more than one turn calls tools in parallel
 LONGEST = 200_000  # characters of one message's tool calls
 _TOOL = re.compile(r"[\w.:-]{1,80}")
@@ -84,43 +85,59 @@ class ToolCalls:
 UNKNOWN_CALLS = ToolCalls(CallState.UNKNOWN)
 
 
-def unanswered_call(database: str | os.PathLike, session: str, at: datetime | None = None) -> ToolCalls:
-    """Whether the last assistant message of a session calls a tool that has no answer yet, or had none at a moment.
+def unanswered_calls(
+    database: str | os.PathLike, asked: Sequence[tuple[str, datetime | None]]
+) -> list[ToolCalls]:
+    """For each session, whether its last assistant message calls a tool that has no answer yet, or had none at a moment.
 
     Read from state.db beside a running gateway: no file is made or removed, no lock is held that a writer feels.
+    The schema is text of somebody else's: SQLite works in a child process, within limits.
     """
-    # Needs SQLite and what opens a live file without a trace, which a quiet check never loads.
-    import sqlite3
-
-    from watchdog.sqlite.readonly import Moved, connect, place
+    # Needs a process and what opens a live file without a trace, which a quiet check never loads.
+    from watchdog.sqlite import sandbox
     from watchdog.system.privileges import as_owner
 
     path = os.path.realpath(database)
+    questions = [(session, at.timestamp() if at is not None else float("inf")) for session, at in asked]
     try:
         if not os.path.isfile(path) or os.environ.get("_HERMES_GATEWAY") == "1":
-            return UNKNOWN_CALLS
-        with as_owner(path), place(path) as (where, mode):
+            return [UNKNOWN_CALLS] * len(asked)
+        with as_owner(path):
+            limits = sandbox.ChildLimits(SECONDS + len(asked) / PER_SECOND)
+            answer = sandbox.run("watchdog.sqlite.questions:answer", (path, questions), limits)
+        found = [
+            ToolCalls(CallState(state), tuple(tools), float(since)) for state, tools, since in answer["calls"]
+        ]
+    except (OSError, ValueError, TypeError, KeyError, WatchdogError):
+        found = []
+    return found if len(found) == len(asked) else [UNKNOWN_CALLS] * len(asked)
+
+
+def answer(argument: tuple[str, list[tuple[str, float]]], tick: Callable[[str], None]) -> dict[str, Any]:
+    """In the child: what the database says to each question."""
+    import sqlite3  # in the child alone
+
+    from watchdog.sqlite.readonly import Moved, connect, place
+
+    path, questions = argument
+    calls = []
+    try:
+        with place(path) as (where, mode):
             db = connect(where, mode, timeout=SECONDS)
             try:
-                return _calls(db, session, at.timestamp() if at is not None else float("inf"))
+                for session, until in questions:
+                    try:
+                        calls.append(_calls(db, session, until))
+                    except (ValueError, TypeError, AttributeError, RecursionError):
+                        calls.append(UNKNOWN_CALLS)
             finally:
                 db.close()
-    except (
-        sqlite3.Error,
-        OSError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-        Moved,
-        WatchdogError,
-    ):
-        return UNKNOWN_CALLS
+    except (sqlite3.Error, Moved):
+        calls = [UNKNOWN_CALLS] * len(questions)
+    return {"calls": [(call.state, call.tools, call.since) for call in calls]}
 
 
 def _calls(db: sqlite3.Connection, session: str, until: float) -> ToolCalls:
-    end = time.monotonic() + SECONDS
-    db.set_progress_handler(lambda: time.monotonic() > end, 10_000)  # the schema is text of somebody else's
     kind = db.execute("SELECT type FROM sqlite_schema WHERE name = 'messages'").fetchone()
     if kind != (b"table",):
         return UNKNOWN_CALLS
@@ -144,7 +161,8 @@ def _calls(db: sqlite3.Connection, session: str, until: float) -> ToolCalls:
             return ToolCalls(CallState.ANSWERED)
         waiting = tuple(name for key, name in _tools(json.loads(calls)) if key not in answered)
         state = CallState.WAITING if waiting else CallState.ANSWERED
-        return ToolCalls(state, waiting, float(at) if waiting else 0.0)
+        since = float(at) if waiting else 0.0
+        return ToolCalls(state, waiting, since) if 0 <= since < FAR_FUTURE else UNKNOWN_CALLS
     # Releases before 0.18 save a turn when it has ended: the row of a first turn's session is all that is there.
     kind = db.execute("SELECT type FROM sqlite_schema WHERE name = 'sessions'").fetchone()
     known = kind == (b"table",) and db.execute("SELECT 1 FROM sessions WHERE id = ?", (session,)).fetchone()
