@@ -9,7 +9,7 @@ PIP_INSTALL = -m pip install -q --disable-pip-version-check -c constraints.txt
 COVERAGE_FLOOR = 80
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test thorough coverage format lint types imports schema schema-check docs serve wheel release hashes pins audit \
+.PHONY: help setup demo test thorough coverage format lint types imports schema schema-check docs serve wheel build ci release hashes pins audit \
 	bench bench-databases lab lab-all lab-again picture check clean
 
 help:  ## this list
@@ -41,11 +41,11 @@ demo: $(VENV)/.ready  ## a broken Hermes home in a temporary folder: found, aske
 
 # Hundreds of tests start a child: without compiled modules each reads the package anew.
 test: export PYTHONDONTWRITEBYTECODE =
-test: $(VENV)/.ready  ## the whole suite, about three minutes on two cores
+test: $(VENV)/.ready  ## the whole suite, under three minutes on two cores
 	$(RUN)/python -m pytest -n 2 --dist worksteal $(PYTEST)
 
 thorough: export HERMES_WATCHDOG_EFFORT = 10
-thorough: test  ## the suite with ten times as many rounds of random input, about half an hour
+thorough: test  ## the suite with ten times as many rounds of random input, about twenty minutes
 
 coverage: PYTEST = --cov=watchdog --cov-report=term:skip-covered --cov-fail-under=$(COVERAGE_FLOOR)
 coverage: test  ## the suite with a coverage figure; fails below COVERAGE_FLOOR per cent
@@ -90,7 +90,10 @@ picture: $(VENV)/.ready  ## record docs/demo.svg anew
 release: $(TOOLS)/.ready  ## wheel, sdist, bill of materials and checksums in dist/, built twice and compared
 	$(TOOLS)/bin/python scripts/release.py dist
 
-wheel: release
+wheel build: release
+
+ci: ## everything that must hold before a change lands, as .ci/run does it; under 20 minutes
+	.ci/run
 
 hashes: $(TOOLS)/.ready  ## requirements/install.txt: what the package needs, with hashes, from constraints.txt
 	$(TOOLS)/bin/python scripts/lock.py hashes
@@ -111,7 +114,7 @@ bench-databases: $(VENV)/.ready  ## rows saved per kind of damage, beside other 
 	$(RUN)/python bench/databases.py --rounds 3000
 
 # The wheel of this checkout is what the lab runs, unless LAB_WATCHDOG names another hermes-watchdog.
-LAB = export LAB_WATCHDOG="$${LAB_WATCHDOG:-$$($(RUN)/python tests/lab/parts.py watchdog)}" && $(RUN)/python -m pytest tests/lab -rs
+LAB = export LAB_WATCHDOG="$${LAB_WATCHDOG:-$$($(RUN)/python tests/lab/parts.py watchdog)}" && $(RUN)/python -m pytest tests/lab -rfEs --tb=short --durations=5
 LAB_TOGETHER = -n 6 --dist load --maxschedchunk 1
 
 lab: $(VENV)/.ready  ## real Hermes, real systemd, real chat server (root; installs what it needs)

@@ -69,13 +69,11 @@ def test_the_whole_story_is_told_and_ends_well(shown: tuple[subprocess.Completed
     assert "\x1b" not in done.stdout  # no terminal, no colours
 
 
-def test_it_takes_less_than_twenty_seconds_on_an_idle_machine(
-    shown: tuple[subprocess.CompletedProcess[str], Path],
-) -> None:
-    told = re.search(r"^(\d+) seconds, all of it in ", shown[0].stdout, re.MULTILINE)
-    assert told is not None
-    if os.getloadavg()[0] < 1.5:
-        assert int(told[1]) < 20
+def test_it_says_how_long_it_took_and_where(shown: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    done, top = shown
+    assert re.search(
+        rf"^\d+ seconds, all of it in {top}/tmp/\S+, which is gone again", done.stdout, re.MULTILINE
+    )
 
 
 def test_nothing_is_left_behind_and_nothing_outside_is_touched(
