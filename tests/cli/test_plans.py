@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sqlite3
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -32,7 +33,7 @@ def shell(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(answering, "look_again", lambda *_: machine.look_again)
 
     def say(*words: str, stdin: str = "") -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
+        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
         try:
             code = main(
                 [*words, "--home", str(home), "--state", str(tmp_path / "state"), "--config", str(tmp_path)]

@@ -200,7 +200,7 @@ def test_a_log_that_is_cut_short_while_it_is_read_is_blind_and_nobody_is_called_
     for minute in range(5, 60, 5):
         log.works(at + timedelta(minutes=minute), "s-slow")
     folder = home(*log.texts())
-    monkeypatch.setattr("os.pread", lambda fd, size, offset, pread=os.pread: pread(fd, size - 1, offset))
+    monkeypatch.setattr(os, "pread", lambda fd, size, offset, pread=os.pread: pread(fd, size - 1, offset))
     seen, reading = look(book.rules, saved(folder), None, DAY + timedelta(hours=9))
     assert "session-stuck" in seen.not_checked and "cut short" in reading.blind["agent.log"]
     assert not [one for one in seen.findings if one.rule == "session-stuck"]

@@ -218,7 +218,7 @@ def test_the_loops_own_socket_is_asked_for_a_fifth_of_a_second(folder, tmp_path,
             with listening(short / "state" / f"gateway.loop-tick.{process.pid}.sock", answer):
                 began = time.monotonic()
                 assert state(short) is expected
-                assert time.monotonic() - began < 2
+                assert time.monotonic() - began < 10
     finally:
         short.unlink()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from dataclasses import replace
 from datetime import timedelta
 
@@ -349,8 +351,8 @@ def test_permission_is_asked_for_without_doing_anything(tmp_path, monkeypatch):
             )
         return answers.get(argv[0], Ran(1, ""))
 
-    monkeypatch.setattr("os.getuid", lambda: 4321)
-    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/systemctl" if name == "systemctl" else None)
+    monkeypatch.setattr(os, "getuid", lambda: 4321)
+    monkeypatch.setattr(shutil, "which", lambda name: "/usr/bin/systemctl" if name == "systemctl" else None)
     found = find_supervisor(Asked(tmp_path, tmp_path), run)
     assert (
         not found.may_act

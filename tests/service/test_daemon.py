@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from apscheduler.schedulers import base as schedulers
 from homes import finish_check
 
 from watchdog.cli.context import job_of
@@ -135,7 +136,7 @@ def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Life:
         def now(cls, tz: Any = None) -> datetime:
             return one.now.astimezone(tz)
 
-    monkeypatch.setattr("apscheduler.schedulers.base.datetime", Clock)
+    monkeypatch.setattr(schedulers, "datetime", Clock)
     return one
 
 

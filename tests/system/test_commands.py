@@ -51,8 +51,8 @@ def test_a_command_that_prints_without_end_keeps_only_beginning_and_end():
 
 def test_a_command_that_forks_away_does_not_hold_us():
     began = time.monotonic()
-    told = run(("sh", "-c", "sleep 8 & echo started"), 30)
-    assert told.code == 0 and told.output == "started\n" and time.monotonic() - began < 7.5
+    told = run(("sh", "-c", "sleep 20 & echo started"), 30)
+    assert told.code == 0 and told.output == "started\n" and time.monotonic() - began < 15
 
 
 def test_a_command_reads_nothing_from_our_terminal():
