@@ -48,12 +48,13 @@ def test_each_mistake_is_told_with_its_line(path):
     assert "\n".join(problems_of(path)) + "\n" == path.with_suffix(".txt").read_text()
 
 
-def test_the_six_shipped_recipes_ask_a_person_and_verify():
+def test_the_shipped_recipes_ask_a_person_and_verify():
     recipes = shipped()
     assert sorted(recipes) == [
         "add-missing-columns",
         "heal-database",
         "restart-gateway",
+        "restore-history",
         "set-aside-database",
         "start-gateway",
         "stop-crash-loop",

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from watchdog.cli import accept
+
 WELL, WRONG, USAGE, OURS = 0, 1, 2, 3
 
 
@@ -117,6 +119,18 @@ def add_arguments(subparsers: Any) -> None:
     )
     _backups(backup)
     _json(backup)
+
+    accept.add_arguments(
+        _command(
+            commands,
+            "accept",
+            accept.run,
+            "say that what the last backup held is gone on purpose",
+            "A database that began anew is reported until its history is put back (`db heal`) or the loss is accepted "
+            "here. Until then its last good backup is kept and no newer one is taken.",
+            "hermes-watchdog db accept ~/.hermes/state.db",
+        )
+    )
 
 
 def _command(
@@ -232,7 +246,7 @@ def run_heal(args: argparse.Namespace) -> int:
     with Progress() as progress:
         report = heal(
             args.file,
-            backups=Path(args.backups) if args.backups else None,
+            backups=Path(args.backups) if args.backups else next(iter(accept.find_backups(args.file)), None),
             dry_run=args.dry_run,
             progress=progress,
             reference=_reference(args, [args.file]),

@@ -1,4 +1,4 @@
-"""A database that is broken, damaged, or being written into a file that no longer has a name."""
+"""A database that is broken, damaged, began anew, or is being written into a file that no longer has a name."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from watchdog.values import dataclass
 
 KIND = "sqlite_health"
 DATABASES = ("state.db", "kanban.db", "response_store.db")
-# sound: none of them is broken or damaged, whether it is there or not
-GRADES = ("broken", "damaged", "deleted-wal", "sound")
+# anew: it is well, but does not go on from its last backup; sound: none of them is broken or damaged, whether it is
+# there or not
+GRADES = ("broken", "damaged", "anew", "deleted-wal", "sound")
 UNSOUND = ("broken", "damaged", "unknown")
 
 
@@ -47,7 +48,13 @@ def reach(want: SqliteHealth) -> timedelta:
 
 
 def says(want: SqliteHealth) -> frozenset[str]:
-    return frozenset({"database", "fault", "path", "sqlite", "holder"})
+    lacking = {"held", "backup_at"} if want.grade == "anew" else set()
+    return frozenset({"database", "fault", "path", "sqlite", "holder", *lacking})
+
+
+def _quotes(event: Event) -> Mapping[str, datetime]:
+    at = event.facts.get("backup_at")
+    return {"backup_at": datetime.fromisoformat(at)} if at else {}
 
 
 class Detector:
@@ -68,21 +75,33 @@ class Detector:
             if event.facts.get("grade") in UNSOUND:
                 self.seen.append(event)
             return
-        held = bool(event.facts.get("holder"))
+        if self._is_so(event.facts):
+            self.seen.append(event)
+
+    def _is_so(self, facts: Mapping[str, str]) -> bool:
+        match self.want.grade:
+            case "deleted-wal":
+                return bool(facts.get("holder"))
+            case "anew":
+                return bool(facts.get("backup_at")) and facts.get("grade") not in UNSOUND
         # While somebody writes into a deleted file, healing would lose what is written there: only that is
         # told.
-        if (
-            held
-            if self.want.grade == "deleted-wal"
-            else event.facts.get("grade") == self.want.grade and not held
-        ):
-            self.seen.append(event)
+        return facts.get("grade") == self.want.grade and not facts.get("holder")
 
     def spans(self, now: datetime) -> list[Span]:
         if self.want.grade == "sound":
             return [] if self.seen else [Span("", now, now, now)]  # what it was before, nobody knows
         return [
-            Span(event.facts["database"], event.at, event.at, event.at, None, {}, event.facts, (event,))
+            Span(
+                event.facts["database"],
+                event.at,
+                event.at,
+                event.at,
+                None,
+                _quotes(event),
+                event.facts,
+                (event,),
+            )
             for event in self.seen
         ]
 

@@ -180,7 +180,9 @@ def as_home(folder: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="hermes-watchdog-case-") as temporary:
         home = Path(temporary)
         for path in folder.iterdir():
-            if path.is_file() and path.suffix != ".sql":
+            if path.is_dir():
+                shutil.copytree(path, home / path.name)
+            elif path.suffix != ".sql":
                 shutil.copy2(path, home)
         for script in scripts:
             db = sqlite3.connect(home / f"{script.stem}.db")

@@ -8,10 +8,14 @@ from datetime import datetime
 from pathlib import Path
 
 from watchdog.model import Event
-from watchdog.values import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from watchdog.sqlite.schema import Reference
+from watchdog.sqlite.daily_backup import folder
+from watchdog.sqlite.inspect import databases, look
+from watchdog.sqlite.lineage import remembered
+from watchdog.sqlite.openers import name_of, scan
+from watchdog.sqlite.schema import Reference, releases
+from watchdog.sqlite.schema_cache import recall
+from watchdog.system.procfs import lock_holder
+from watchdog.values import Any
 
 
 def observe(
@@ -21,15 +25,11 @@ def observe(
 
     When Hermes complains, also against what it may want.
     """
-    from watchdog.sqlite.inspect import databases, look
-    from watchdog.sqlite.openers import scan
-    from watchdog.sqlite.schema_cache import recall
-
     paths = databases(home)
     if state is not None:
         recall(state)
         # it was there, and is gone
-        paths += [path for path in _main(home) if path not in paths and _once_more(path, state)]
+        paths += [path for path in _main(home) if path not in paths and _last_known(path, state)]
     named = {path.name for path in paths}
     # A folder of saved files may hold a database as it was before: state.before.db.
     before = sorted(name for name in os.listdir(home) if name.endswith(".before.db"))
@@ -38,7 +38,8 @@ def observe(
     taken = scan(frozenset(os.path.basename(os.path.realpath(path)) for path in paths)) if paths else None
     events = []
     for path in paths:
-        verdict = look(path, known=_once_more(path, state) if state is not None else None, taken=taken)
+        known = _last_known(path, state)
+        verdict = look(path, known=known, taken=taken)
         wanted = look(path, reference=reference, taken=taken).missing if reference is not None else ()
         name = _name(path, home).replace(".before.db", ".db")
         # An empty file is what a fresh install has for a moment; whether it once was full only a backup can
@@ -56,6 +57,7 @@ def observe(
             "reference": verdict.reference,
             "wanted_by": reference.name if reference is not None else "",
             "sqlite": verdict.sqlite,
+            **(_missed(known) if known and verdict.anew else {}),
         }
         text = f"{name}: {facts['grade']}{': ' + verdict.fault if verdict.fault else ''}"
         events.append(
@@ -64,11 +66,13 @@ def observe(
     return events
 
 
+def _missed(known: Mapping[str, Any]) -> dict[str, str]:
+    """What a database lacks that began anew."""
+    return {"held": str(sum((known.get("rows") or {}).values())), "backup_at": str(known["at"])}
+
+
 def _users(path: Path, home: Path, taken: Any) -> str:
     """Who has it open beside the gateway: 'sqlite3 (pid 12)'; '' when nobody that can be seen."""
-    from watchdog.sqlite.openers import name_of
-    from watchdog.system.procfs import lock_holder
-
     try:
         status = os.stat(path)
     except OSError:
@@ -83,24 +87,14 @@ def _main(home: Path) -> list[Path]:
     return [home / name for name in ("state.db", "kanban.db", "response_store.db")]
 
 
-def _once_more(path: Path, state: Path) -> Mapping[str, Any] | None:
-    """What the last good backup held, when it was much more than what is there now."""
-    from watchdog.sqlite.daily_backup import folder
-
-    try:
-        size = path.stat().st_size if path.exists() else 0
-        newest = max(
-            (entry.name, entry.stat().st_size)
-            for entry in os.scandir(folder(state, path))
-            if entry.name.endswith(".db")
-        )
-    except (OSError, ValueError):
-        return None
-    if size * 2 > newest[1]:
-        return None
-    from watchdog.sqlite.backup import known
-
-    return known(path, folder(state, path))
+def _last_known(path: Path, state: Path | None) -> Mapping[str, Any] | None:
+    """What the last good backup held. Without its numbers, only when that was much more than what is there now."""
+    place = folder(state, path) if state is not None else f"{path}.backups"
+    known = remembered(place, path.name)
+    if known is None or known.get("mark"):
+        return known
+    size = path.stat().st_size if path.exists() else 0
+    return known if size * 2 <= known["size"] else None
 
 
 def _listed(missing: Sequence[tuple[str, str, str]]) -> str:
@@ -109,8 +103,7 @@ def _listed(missing: Sequence[tuple[str, str, str]]) -> str:
 
 def _wanted(home: Path, live: bool) -> Reference | None:
     """The schema of the Hermes that is installed; the newest release we know when none is found."""
-    from watchdog.sqlite.installed import installed
-    from watchdog.sqlite.schema import releases
+    from watchdog.sqlite.installed import installed  # runs Hermes' Python: only when Hermes complains
 
     return (installed(home) if live else None) or releases()[-1]
 

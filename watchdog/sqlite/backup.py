@@ -24,8 +24,9 @@ from watchdog.sqlite import checks, sandbox
 from watchdog.sqlite.faults import sentence
 from watchdog.sqlite.grade import size_faults
 from watchdog.sqlite.inspect import observe
+from watchdog.sqlite.lineage import ACCEPTED, began_anew, mark_of, remembered
 from watchdog.sqlite.readonly import Moved, connect, place
-from watchdog.sqlite.schema import CORE
+from watchdog.sqlite.schema import CORE, kind_of
 from watchdog.system.privileges import as_owner, astray
 
 STAMP = "%Y%m%dT%H%M%S%fZ"
@@ -45,6 +46,7 @@ class SnapshotReport:
     sha256: str = ""
     rows: Mapping[str, int] = field(default_factory=dict)
     sqlite: str = ""
+    mark: Mapping[str, Any] = field(default_factory=dict)  # how far its numbered table had come: see lineage
 
 
 def folder_for(path: str | os.PathLike) -> Path:
@@ -84,8 +86,7 @@ def newest(path: str | os.PathLike, folder: Path | None = None) -> SnapshotRepor
 
 def known(path: str | os.PathLike, folder: Path | None = None) -> Mapping | None:
     """The last known good state, as `look` wants it."""
-    reports = good_ones(folder or folder_for(path), os.path.basename(os.path.realpath(path)))
-    return {"rows": reports[0].rows, "at": reports[0].at, "size": reports[0].size} if reports else None
+    return remembered(folder or folder_for(path), os.path.basename(os.path.realpath(path)))
 
 
 GAVE_UP = "gave-up"  # its time tells when a backup last took too long
@@ -150,15 +151,13 @@ def _take(path: str, folder: Path, keep: int, now: datetime, owner: os.stat_resu
     _remove_leftovers(folder, os.path.basename(path), now)
     try:
         try:
-            rows, fault, digest = _copy(path, part)
+            copied = _copy(path, part)
         except sandbox.TookTooLong as error:
-            fault, rows, digest = f"{error}; something in the file makes SQLite work without end", {}, ""
+            copied = Copied(f"{error}; something in the file makes SQLite work without end")
             (folder / GAVE_UP).touch(0o600)
         except ChildProcessError:
-            fault, rows, digest = "the process that made it died", {}, ""
-        before = good_ones(folder, os.path.basename(path))
-        if not fault and before:
-            fault = _emptied(before[0].rows, rows)
+            copied = Copied("the process that made it died")
+        fault, rows = copied.fault or _less_than_before(path, folder, part, copied.rows), copied.rows
         if fault:
             return SnapshotReport(
                 path,
@@ -176,9 +175,10 @@ def _take(path: str, folder: Path, keep: int, now: datetime, owner: os.stat_resu
             str(folder / (stem + ".db")),
             now.isoformat(),
             part.stat().st_size,
-            digest,
+            copied.digest,
             rows,
             sqlite3.sqlite_version,
+            copied.mark,
         )
         os.rename(part, report.file)
         write_json(folder / (stem + ".json"), asdict(report), owner)
@@ -198,8 +198,18 @@ def _take(path: str, folder: Path, keep: int, now: datetime, owner: os.stat_resu
 COPIED = "copied"  # the child is done with the copy and goes on to check it
 
 
-def _copy(path: str, part: Path) -> tuple[dict[str, int], str, str]:
-    """A live copy, made and checked in a child: (rows per table, what is wrong with it, its hash).
+@dataclass(frozen=True)
+class Copied:
+    """A copy that was made and checked."""
+
+    fault: str = ""  # what is wrong with it
+    rows: Mapping[str, int] = field(default_factory=dict)  # per table
+    mark: Mapping[str, Any] = field(default_factory=dict)
+    digest: str = ""
+
+
+def _copy(path: str, part: Path) -> Copied:
+    """A live copy, made and checked in a child.
 
     What root would read and make beside the database, its owner does; root only takes over the bytes. The hash is
     taken while the child checks the copy.
@@ -225,19 +235,29 @@ def _copy(path: str, part: Path) -> tuple[dict[str, int], str, str]:
     if source is not None:
         with source, part.open("wb") as out:
             shutil.copyfileobj(source, out)
-    return dict(answer["rows"]), str(answer["fault"]), digest or sha256(str(part))
+    return Copied(str(answer["fault"]), dict(answer["rows"]), answer["mark"], digest or sha256(str(part)))
 
 
 def work(asked: list[str], tick: Callable[[str], None]) -> dict[str, Any]:
     """Copy a live database and check the copy, in the child."""
     path, to = asked
+    mark: dict[str, Any] = {}
     try:
         copy_live(path, to)
         tick(COPIED)
         rows, fault = verify(to)
+        mark = {} if fault else _mark(to, kind_of(rows))
     except sqlite3.Error as error:
         rows, fault = {}, str(error)
-    return {"rows": rows, "fault": _beyond_the_end(path) or fault}
+    return {"rows": rows, "fault": _beyond_the_end(path) or fault, "mark": mark}
+
+
+def _mark(path: str, kind: str) -> dict[str, Any]:
+    db = connect(path, "mode=ro&immutable=1")
+    try:
+        return mark_of(db, kind)
+    finally:
+        db.close()
 
 
 def _beyond_the_end(path: str) -> str:
@@ -305,11 +325,32 @@ def _owner_above(folder: Path) -> int:
     return os.stat(real).st_uid
 
 
-def _emptied(before: Mapping[str, int], rows: Mapping[str, int]) -> str:
+def _less_than_before(path: str, folder: Path, copy: Path, rows: Mapping[str, int]) -> str:
+    """Why this copy may not take the place of the last good one; '' when it may."""
+    before = known(path, folder)
+    if not before:
+        return ""
+    seen = observe(str(copy))
+    if began_anew(seen.kind, seen.numbering, seen.empty, before):
+        return (
+            f"it lacks what the backup of {before['at']} holds; db heal puts that back, db accept says that it is "
+            "meant"
+        )
+    held = before["rows"] or {}
     for table in (name for names in CORE.values() for name in names):
-        if before.get(table, 0) and not rows.get(table, 0):
-            return f"{table} is empty, it had {before[table]} rows in the backup before"
+        if not before.get("mark") and held.get(table, 0) and not rows.get(table, 0):
+            return f"{table} is empty, it had {held[table]} rows in the backup before"
     return ""
+
+
+def accept(path: str | os.PathLike, now: datetime, folder: Path | None = None) -> Mapping | None:
+    """A person says that what older backups held may be gone; what was known until now, None when nothing was."""
+    place_for = folder or folder_for(path)
+    before = known(path, place_for)
+    if before:
+        with as_owner(place_for), open(place_for / ACCEPTED, "w", encoding="utf-8") as file:
+            file.write(now.isoformat())
+    return before
 
 
 def sha256(path: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from watchdog.model import Reason, phrase
 from watchdog.sqlite.faults import Detail, Fault, fault, sentence
 from watchdog.sqlite.format import Header, SchemaObject
+from watchdog.sqlite.lineage import Numbering, began_anew
 from watchdog.sqlite.schema import CORE, is_virtual
 from watchdog.values import TYPE_CHECKING, dataclass, field
 
@@ -30,6 +31,7 @@ class Verdict:
     holders: tuple[tuple[int, str], ...] = ()  # processes with a deleted -wal or database: (pid, name)
     reference: str = ""
     faults: tuple[Reason, ...] = ()  # every fault, the worst first
+    anew: bool = False  # it does not go on from its last verified backup
 
     def only(self, *kinds: Fault) -> bool:
         """Whether nothing else is wrong."""
@@ -75,6 +77,7 @@ class Observation:
     schema: tuple[SchemaObject, ...] = ()
     bad_roots: tuple[str, ...] = ()  # tables and indexes whose first page is no b-tree page
     empty: tuple[str, ...] = ()  # main tables without a row
+    numbering: Numbering | None = None  # of the table that tells whether it began anew
     deleted: tuple[tuple[int, str, str], ...] = ()  # (pid, name, what)
     says: tuple[str, ...] = ()
 
@@ -164,6 +167,7 @@ def grade(
         tuple(dict.fromkeys((pid, name) for pid, name, _ in seen.deleted)),
         reference,
         faults,
+        began_anew(seen.kind, seen.numbering, seen.empty, known or {}),
     )
 
 
@@ -171,7 +175,9 @@ def _faults(
     seen: Observation, lack: Drift, known: Mapping, deep: Deep | None, reference: str
 ) -> Iterator[tuple[str, Reason]]:
     """Each (grade, fault) that holds."""
+    # A table that numbers its rows tells better than their count whether they were deleted on purpose.
     before = known.get("rows") or {}
+    counted = {} if known.get("mark") else before
     held = sum(before.values())
     when = phrase(Detail.AT_BACKUP, " at the last good backup")
     if known.get("at"):
@@ -217,8 +223,8 @@ def _faults(
         yield "damaged", fault(Fault.ROOTS, names=listed(seen.bad_roots))
     yield from size_faults(seen)
     if deep:
-        yield from _deep_faults(deep, before, when)
-    emptied = [table for table in seen.empty if before.get(table, 0)]
+        yield from _deep_faults(deep, counted, when)
+    emptied = [table for table in seen.empty if counted.get(table, 0)]
     if emptied and not (deep and deep.rows):
         yield "damaged", fault(Fault.NO_ROWS, table=listed(emptied), rows=before[emptied[0]], when=when)
     if lack.newer:

@@ -44,6 +44,7 @@ __all__ = [
 ]
 
 SET_ASIDE = "set aside"
+LACKS_HISTORY = "it began anew and lacks what its backup holds"
 Progress = Callable[[str], None]
 
 
@@ -193,7 +194,7 @@ class _Healing:
             swap.clean(self.path)
             self.tick("looking")
             before = self._look()
-            if before.grade == "well":
+            if before.grade == "well" and not before.anew:
                 return HealReport(self.path, before, before, says=("nothing to heal",), dry_run=dry_run)
             self._refuse(before, dry_run)
             return self._heal(before, dry_run)
@@ -227,6 +228,7 @@ class _Healing:
 
     def _heal(self, before: Verdict, dry_run: bool) -> HealReport:
         seen = observe(self.path)
+        lacks_history = before.anew and before.grade in ("well", "drifted")
         self.work.mkdir(mode=0o700)
         self.tick("copying to quarantine")
         if dry_run:
@@ -234,14 +236,14 @@ class _Healing:
             saved.mkdir()
             unreadable = swap.copy_parts(self.path, saved)
         else:
-            saved = swap.save(self.path, self.now, before.fault)
+            saved = swap.save(self.path, self.now, before.fault or (LACKS_HISTORY if lacks_history else ""))
             manifest = swap.read_manifest(saved)
             unreadable = manifest.unreadable if manifest else 0
         job = self._job(before, seen.schema, saved)
         job = replace(job, stale_wal=bool(seen.stale_wal), unreadable=unreadable)
         try:
             answer = sandbox.run(
-                "watchdog.sqlite.choose:repair",
+                "watchdog.sqlite.restore:repair" if lacks_history else "watchdog.sqlite.choose:repair",
                 job,
                 sandbox.limits_for(seen.size + seen.wal_size),
                 self.tick,
@@ -261,6 +263,8 @@ class _Healing:
             only_columns = before.grade == "drifted"
             why = _MIGRATE if only_columns else "nothing here can be healed without deleting rows"
             return HealReport(self.path, before, before, says=(why, *result.tried), dry_run=dry_run)
+        if lacks_history and not result.strategy:
+            return HealReport(self.path, before, before, says=tuple(result.tried), dry_run=dry_run)
         if dry_run:
             return report
         if not result.strategy:

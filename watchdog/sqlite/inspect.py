@@ -33,6 +33,7 @@ from watchdog.sqlite.format import (
 )
 from watchdog.sqlite.grade import Deep, Drift, Observation, Verdict, grade
 from watchdog.sqlite.journal import Journal, read_journal
+from watchdog.sqlite.lineage import numbering
 from watchdog.sqlite.schema import CORE, NAMES, NEWEST_STATE_VERSION, is_making, is_virtual, kind_of
 from watchdog.sqlite.schema_cache import lack
 from watchdog.sqlite.wal import Wal, read_shm, read_wal
@@ -339,7 +340,10 @@ def _schema(seen: Observation, image: Image, header: Header, wal: Wal) -> Observ
             empty.append(entry.name)
         elif entry.name == "schema_version" and page.kind == TABLE_LEAF and page.pointers:
             version = _version(page, image.usable)
-    return replace(seen, bad_roots=tuple(bad) if wal.complete else (), empty=tuple(empty), version=version)
+    if not wal.complete:
+        return replace(seen, empty=tuple(empty), version=version)
+    counted = numbering(image, entries, seen.kind, ENCODINGS[header.encoding])
+    return replace(seen, bad_roots=tuple(bad), empty=tuple(empty), version=version, numbering=counted)
 
 
 def _version(page: Page, usable: int) -> int:

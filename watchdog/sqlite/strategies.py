@@ -258,7 +258,7 @@ def strip(job: DatabaseRepair, file: str, survey: Survey | None) -> Built:
     finally:
         db.close()
     _vacuumed(file)
-    _furnish(file, entries)
+    furnish(file, entries)
     return Built.UNPROVED
 
 
@@ -283,7 +283,7 @@ def _grafted(out: BinaryIO, survey: Survey) -> int:
     return pages
 
 
-def _furnish(file: str, entries: Sequence[SchemaObject]) -> None:
+def furnish(file: str, entries: Sequence[SchemaObject]) -> None:
     """Indexes, full text filled from its rows, views and triggers into a file that has only tables."""
     with open(file, "rb") as source:
         wal_mode = source.read(19)[18] == 2
