@@ -13,7 +13,7 @@ from effort import rounds
 from watchdog.cli import main
 from watchdog.config import cache, literals
 from watchdog.config.cache import NAME
-from watchdog.config.lines import Selection
+from watchdog.config.lines import LineSelection
 from watchdog.config.pattern import Pattern
 from watchdog.config.rules import Rulebook
 from watchdog.detect.evaluate import lines_by_source
@@ -52,7 +52,7 @@ def count_loads(_: object = None) -> list[int]:
 def patterns_of(lines: Iterable[Line]) -> set[Pattern]:
     found: set[Pattern] = set()
     for pattern in (line.pattern for line in lines):
-        if isinstance(pattern, Selection):
+        if isinstance(pattern, LineSelection):
             found.update(pattern.patterns, *pattern.word.cause.values())
         elif pattern is not None:
             found.add(pattern)

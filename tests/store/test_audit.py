@@ -12,7 +12,7 @@ from machines import START
 from watchdog.cli.main import main
 from watchdog.model import plain
 from watchdog.store import Store
-from watchdog.store.audit import Fault, Who, archive, audit, head, verify
+from watchdog.store.audit import AuditFault, Who, archive, audit, head, verify
 
 DAY = timedelta(days=1)
 
@@ -43,14 +43,18 @@ def test_an_untouched_audit_holds_and_every_head_is_found(store):
 @pytest.mark.parametrize(
     ("statement", "line", "fault"),
     [
-        ("UPDATE audit SET by = 'eve' WHERE id = 4", 4, Fault.CHANGED),
-        ("UPDATE audit SET at = '2020-01-01T00:00:00.000000+00:00' WHERE id = 1", 1, Fault.CHANGED),
-        ("UPDATE audit SET plan = 7 WHERE id = 10", 10, Fault.CHANGED),
-        ("UPDATE audit SET says = 'nothing happened' WHERE id = 3", 3, Fault.CHANGED),
-        ("DELETE FROM audit WHERE id = 5", 6, Fault.MISSING),
-        ("DELETE FROM audit WHERE id < 4", 4, Fault.MISSING),
-        ("INSERT INTO audit (id, at, what, chain) VALUES (11, 'x', 'approved', 'ffff')", 11, Fault.CHANGED),
-        ("INSERT INTO audit (id, at, what) VALUES (11, 'x', 'approved')", 11, Fault.CHANGED),
+        ("UPDATE audit SET by = 'eve' WHERE id = 4", 4, AuditFault.CHANGED),
+        ("UPDATE audit SET at = '2020-01-01T00:00:00.000000+00:00' WHERE id = 1", 1, AuditFault.CHANGED),
+        ("UPDATE audit SET plan = 7 WHERE id = 10", 10, AuditFault.CHANGED),
+        ("UPDATE audit SET says = 'nothing happened' WHERE id = 3", 3, AuditFault.CHANGED),
+        ("DELETE FROM audit WHERE id = 5", 6, AuditFault.MISSING),
+        ("DELETE FROM audit WHERE id < 4", 4, AuditFault.MISSING),
+        (
+            "INSERT INTO audit (id, at, what, chain) VALUES (11, 'x', 'approved', 'ffff')",
+            11,
+            AuditFault.CHANGED,
+        ),
+        ("INSERT INTO audit (id, at, what) VALUES (11, 'x', 'approved')", 11, AuditFault.CHANGED),
     ],
 )
 def test_what_was_done_behind_its_back_is_told_by_its_line(store, statement, line, fault):

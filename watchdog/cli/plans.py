@@ -368,7 +368,7 @@ def _verify_audit(args: argparse.Namespace, store: Store | None) -> int:
         raise WatchdogError(
             f"'{harmless(wanted, 40)}' is not from a message: what stands there has eight characters, 0-9 and a-f"
         )
-    chain = audit.verify(store, wanted) if store else audit.Chain(0, "", found=False if wanted else None)
+    chain = audit.verify(store, wanted) if store else audit.AuditChain(0, "", found=False if wanted else None)
     holds = not chain.breaks and not chain.absent and not chain.unlinked and chain.found is not False
     if args.json:
         breaks = [
@@ -400,9 +400,9 @@ def _verify_audit(args: argparse.Namespace, store: Store | None) -> int:
 
 BREAKS = 10  # shown
 FAULTS = {
-    audit.Fault.CHANGED: "broken at line {line} ({where}): it, or the line before it, is not as it was written",
-    audit.Fault.MISSING: "broken before line {line} ({where}): lines are missing there",
-    audit.Fault.UNREADABLE: "broken at line {line} ({where}): it cannot be read",
+    audit.AuditFault.CHANGED: "broken at line {line} ({where}): it, or the line before it, is not as it was written",
+    audit.AuditFault.MISSING: "broken before line {line} ({where}): lines are missing there",
+    audit.AuditFault.UNREADABLE: "broken at line {line} ({where}): it cannot be read",
 }
 RUN = {
     "plans": run_plans,

@@ -94,7 +94,7 @@ class Word:
         return [(cause, patterns, patterns[0].needed) for cause, patterns in self.cause.items()]
 
 
-class Selection:
+class LineSelection:
     """Some variants and causes of a word, as a rule asks for them. Stands where a Pattern stands."""
 
     def __init__(
@@ -183,10 +183,10 @@ class Selection:
         return self.word.id + variants + (f"[{'='.join(self.only)}]" if self.only else "")
 
     def __repr__(self) -> str:
-        return f"Selection({self.text!r}, {self.causes}, {self.not_causes})"
+        return f"LineSelection({self.text!r}, {self.causes}, {self.not_causes})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Selection) and self.__getstate__() == other.__getstate__()
+        return isinstance(other, LineSelection) and self.__getstate__() == other.__getstate__()
 
     def __hash__(self) -> int:
         return hash((self.word.id, self.variants, self.only, self.causes, self.not_causes))
@@ -198,13 +198,13 @@ class Vocabulary:
 
     words: Mapping[str, Word] = field(default_factory=dict)
 
-    def find(self, reference: str) -> Selection | None:
+    def find(self, reference: str) -> LineSelection | None:
         """What `word`, `word/variant` or `word[field=value]` names; None when it is no such name."""
         found = _REFERENCE.fullmatch(reference)
         word = self.words.get(found[1]) if found else None
         if word is None or found is None or (found[2] and found[2] not in word.match):
             return None
-        selection = Selection(
+        selection = LineSelection(
             word, (found[2],) if found[2] else (), (found[3], found[4]) if found[3] else None
         )
         return selection if not found[3] or found[3] in selection.names else None
@@ -219,13 +219,13 @@ class Vocabulary:
             return _near(found[1], self.words)
         if found[2] and found[2] not in word.match:
             return _near(found[2], word.match) or f"; there are {', '.join(word.match)}"
-        names = sorted(Selection(word).names)
+        names = sorted(LineSelection(word).names)
         return f"; it captures {', '.join(names) or 'nothing'}"
 
     def role(self, role: str) -> tuple[Line, ...]:
         """The lines that have this meaning to the program itself."""
         return tuple(
-            Line(word.sources[0], Selection(word), word.level, word.logger)
+            Line(word.sources[0], LineSelection(word), word.level, word.logger)
             for word in self.words.values()
             if word.role == role
         )

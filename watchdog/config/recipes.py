@@ -8,7 +8,7 @@ from dataclasses import fields
 from datetime import timedelta
 from typing import Any
 
-from watchdog.config.lines import Selection
+from watchdog.config.lines import LineSelection
 from watchdog.config.pattern import Pattern
 from watchdog.config.yaml import Section, _near, read_translations
 from watchdog.errors import Problem
@@ -264,7 +264,7 @@ def _quotes(rule: Rule) -> set[str]:
     left: list[Any] = [one.want for one in rule.when]
     while left:
         one = left.pop()
-        if isinstance(one, Pattern | Selection):
+        if isinstance(one, Pattern | LineSelection):
             found |= one.names
         elif isinstance(one, tuple | list):
             left.extend(one.want if isinstance(one, Condition) else one for one in one)

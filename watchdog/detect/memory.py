@@ -17,31 +17,31 @@ GREW = 20  # one part in so many of the limit: less is no growth
 
 
 @dataclass(frozen=True)
-class Memory:
+class MemoryUse:
     above: int  # percent of the limit are taken
     full_within: timedelta  # at the pace of the last hours
 
 
-def read(section: Section) -> Memory:
-    want = Memory(section.number("above", least=1, most=99), section.duration("full_within"))
+def read(section: Section) -> MemoryUse:
+    want = MemoryUse(section.number("above", least=1, most=99), section.duration("full_within"))
     section.done()
     return want
 
 
-def lines(want: Memory) -> list[tuple[str, Line, bool]]:
+def lines(want: MemoryUse) -> list[tuple[str, Line, bool]]:
     return [("reading", Line("memory"), True)]
 
 
-def reach(want: Memory) -> timedelta:
+def reach(want: MemoryUse) -> timedelta:
     return timedelta(0)
 
 
-def says(want: Memory) -> frozenset[str]:
+def says(want: MemoryUse) -> frozenset[str]:
     return frozenset({"rss", "used", "limit", "limit_of", "full_in", "pace", "above"})
 
 
 class Detector:
-    def __init__(self, want: Memory):
+    def __init__(self, want: MemoryUse):
         self.want = want
         self.readings: list[Event] = []
 

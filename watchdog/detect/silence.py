@@ -17,7 +17,7 @@ SAME_MOMENT = timedelta(seconds=2)
 
 
 @dataclass(frozen=True)
-class Silence:
+class LogSilence:
     """After this line nothing more, in any of these logs; or this line came regularly and stopped."""
 
     after: tuple[Line, ...]
@@ -27,13 +27,13 @@ class Silence:
     key: str = ""
 
 
-def read(section: Section) -> Silence:
+def read(section: Section) -> LogSilence:
     sources = read_sources(section, "in")
     expected = in_each(section, "expect", sources)
     after = tuple(replace(line, followed=True) for line in in_each(section, "after", sources))
     if not after and not expected:
         section.wrong("needs 'after:' (nothing follows this line) or 'expect:' (this line stopped coming)")
-    want = Silence(
+    want = LogSilence(
         after=after or expected,
         expect=expected,
         longer_than=section.duration("longer_than"),
@@ -45,23 +45,23 @@ def read(section: Section) -> Silence:
     return want
 
 
-def lines(want: Silence) -> list[tuple[str, Line, bool]]:
+def lines(want: LogSilence) -> list[tuple[str, Line, bool]]:
     return [
         *((f"after {line.source}", line, True) for line in want.after),
         *((f"expect {line.source}", line, True) for line in want.expect),
     ]
 
 
-def reach(want: Silence) -> timedelta:
+def reach(want: LogSilence) -> timedelta:
     return longest(want.longer_than)
 
 
-def says(want: Silence) -> frozenset[str]:
+def says(want: LogSilence) -> frozenset[str]:
     return names_of(want.after) | {"silent", "longer_than"}
 
 
 class Detector:
-    def __init__(self, want: Silence):
+    def __init__(self, want: LogSilence):
         self.want = want
         # key → last line, its captures, the next line
         self.waiting: dict[str, tuple[Event, Captures, datetime | None]] = {}

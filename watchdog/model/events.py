@@ -105,7 +105,7 @@ class Line:
     """Records of one source that a condition wants to see."""
 
     source: str
-    pattern: Any = None  # a Pattern, or a Selection of the vocabulary; None: every record of the source
+    pattern: Any = None  # a Pattern, or a LineSelection of the vocabulary; None: every record of the source
     level: tuple[str, ...] = ()
     logger: tuple[str, ...] = ()
     followed: bool = False  # whether it matters when the next record came

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from watchdog.config.lines import Selection
+from watchdog.config.lines import LineSelection
 from watchdog.errors import SlowPattern
 from watchdog.model import Line
 from watchdog.values import Any
@@ -68,9 +68,9 @@ class Classifier:
         for place, line in enumerate(lines):
             if line is None:
                 continue
-            key = line.pattern.word.id if isinstance(line.pattern, Selection) else line.pattern
+            key = line.pattern.word.id if isinstance(line.pattern, LineSelection) else line.pattern
             if key not in found:
-                word = isinstance(line.pattern, Selection)
+                word = isinstance(line.pattern, LineSelection)
                 found[key] = WordMatcher(line.pattern.word) if word else PatternMatcher(line.pattern)
             found[key].entries.append((place, line))
         self.matchers = list(found.values())

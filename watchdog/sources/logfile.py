@@ -14,7 +14,7 @@ from watchdog.config.pattern import LONGEST
 from watchdog.model import Event, Finding
 from watchdog.model.trace import Unread
 from watchdog.sources.localtime import SLACK, LocalClock
-from watchdog.sources.records import HEADER, NEXT, Reader, Wanted, last_record
+from watchdog.sources.records import HEADER, NEXT, RecordReader, Wanted, last_record
 from watchdog.system.files import open_regular
 from watchdog.values import TYPE_CHECKING, replace
 
@@ -184,8 +184,8 @@ class LogFile:
         would cost more than reading them. Signs are noted in their traces when somebody asks for them.
         """
         clock = LocalClock(self.zone)
-        reader = Reader(self.path.name, clock, wanted, since, until)
-        later = Reader(self.path.name, LocalClock(self.zone), signs, since, until) if signs else None
+        reader = RecordReader(self.path.name, clock, wanted, since, until)
+        later = RecordReader(self.path.name, LocalClock(self.zone), signs, since, until) if signs else None
         for segment, offset, block, following in self._blocks(clock, since):
             before = clock.last
             events = reader.records(segment.name, offset, block, following)
@@ -216,7 +216,7 @@ class LogFile:
             yield segment.name, block
 
     def _read_again(
-        self, reader: Reader, before: datetime, segment: Segment, offset: int, block: bytes | int
+        self, reader: RecordReader, before: datetime, segment: Segment, offset: int, block: bytes | int
     ) -> None:
         """Note the signs in a block; it is read from the file again where that holds just these bytes."""
         if isinstance(block, int):

@@ -84,7 +84,7 @@ class Wanted:
         return found
 
 
-class Reader:
+class RecordReader:
     """Bytes → events, remembering across blocks what a forged line needs."""
 
     def __init__(

@@ -41,7 +41,7 @@ class Who:
 WATCHDOG = Who()
 
 
-class Fault(StrEnum):
+class AuditFault(StrEnum):
     """How a chain is broken at one line."""
 
     CHANGED = "changed"  # it does not follow from its own words and the line before
@@ -52,12 +52,12 @@ class Fault(StrEnum):
 @dataclass(frozen=True)
 class Break:
     line: int
-    fault: Fault
+    fault: AuditFault
     where: str  # the store, or the file of an archive
 
 
 @dataclass(frozen=True)
-class Chain:
+class AuditChain:
     """What looking at every line of the audit showed."""
 
     lines: int
@@ -140,14 +140,14 @@ def newest(store: Store) -> tuple[int, str]:
     return (row["id"], row["chain"] or "") if row else (0, FIRST)
 
 
-def verify(store: Store, wanted: str = "") -> Chain:
+def verify(store: Store, wanted: str = "") -> AuditChain:
     """Follow the chain from its beginning, through archives that are there, to the newest line.
 
     `wanted` are the first characters of a hash, from a message.
     """
     if not store.db.execute("SELECT 1 FROM pragma_table_info('audit') WHERE name = 'chain'").fetchone():
         count = store.db.execute("SELECT count(*) FROM audit").fetchone()[0]
-        return Chain(count, FIRST, found=False if wanted else None, unlinked=True)
+        return AuditChain(count, FIRST, found=False if wanted else None, unlinked=True)
     breaks: list[Break] = []
     absent: list[str] = []
     last, before, found, count = 0, FIRST, False, 0
@@ -165,15 +165,15 @@ def verify(store: Store, wanted: str = "") -> Chain:
             number, chain = int(row["id"]), str(row["chain"] or "")
             follows = chain == link(before, row)
         except (KeyError, TypeError, ValueError):
-            breaks.append(Break(last + 1, Fault.UNREADABLE, where))
+            breaks.append(Break(last + 1, AuditFault.UNREADABLE, where))
             continue
         if number != last + 1:
-            breaks.append(Break(number, Fault.MISSING, where))
+            breaks.append(Break(number, AuditFault.MISSING, where))
         elif not follows:
-            breaks.append(Break(number, Fault.CHANGED, where))
+            breaks.append(Break(number, AuditFault.CHANGED, where))
         found = found or bool(wanted and chain.startswith(wanted))
         last, before = number, chain
-    return Chain(count, before, tuple(breaks), tuple(absent), found if wanted else None)
+    return AuditChain(count, before, tuple(breaks), tuple(absent), found if wanted else None)
 
 
 def _all_lines(store: Store, absent: list[str]) -> Iterator[tuple[str, Mapping[str, Any] | None]]:

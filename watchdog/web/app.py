@@ -55,7 +55,7 @@ class Door:
 class Guarded:
     """Host and login before anything else, the same headers on every answer."""
 
-    def __init__(self, app: ASGIApp, pages: Pages):
+    def __init__(self, app: ASGIApp, pages: WebPages):
         self.app, self.pages = app, pages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -82,7 +82,7 @@ class Guarded:
 
 
 @dataclass
-class Pages:
+class WebPages:
     """The answers to requests."""
 
     view: View

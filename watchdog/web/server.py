@@ -9,7 +9,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from watchdog.web.app import Door, Pages
+from watchdog.web.app import Door, WebPages
 from watchdog.web.view import View
 
 LIFE = 20.0  # seconds of one connection; each answer takes far less, and who sends slowly gets no more
@@ -37,7 +37,7 @@ class ShortLived(H11Protocol):
 def make_server(view: View, door: Door) -> uvicorn.Server:
     """A server that is not yet running; `should_exit` ends it."""
     config = uvicorn.Config(
-        Pages(view, door).app(),
+        WebPages(view, door).app(),
         http=ShortLived,
         ws="none",
         lifespan="off",
