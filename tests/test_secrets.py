@@ -228,6 +228,33 @@ SECRETS = [
     ("and with dashes", "415-555-2671"),
     ("a number with a country", "+86 138 1234 5678"),
     ("a person's openid", "openid=5550ABCDEF0123456789ABCDEF012345"),
+    ("a bot in an address", f"https://api.telegram.org/bot9876543210:{MIXED}/getMe"),
+    ("Discord", f"{MIXED[:24]}.aB3dE5.{MIXED}abcdef"),
+    ("Discord hook", f"https://discord.com/api/webhooks/123456789012345678/{MIXED}"),
+    ("ntfy", f"https://ntfy.sh/{MIXED}"),
+    ("Bark", f"https://api.day.app/{MIXED}/x"),
+    ("IFTTT", f"https://maker.ifttt.com/trigger/x/with/key/{MIXED}"),
+    ("Google's client", f"GOCSPX-{MIXED}"),
+    ("Stripe's hook", f"whsec_{MIXED}"),
+    ("Twilio", f"SK{HEX32}"),
+    ("Mailgun", f"key-{HEX32}"),
+    ("Firecrawl", f"fc-{HEX32}"),
+    ("Vault", f"hvs.{MIXED}"),
+    ("Baidu", f"bce-v3/ALTAK-{MIXED[:21]}/{HEX32}01234567"),
+    ("Airtable", f"patNRkS8VsWzpvq9b.{HEX32}{HEX32}"),
+    ("PyPI", f"pypi-AgEIcHlwaS5vcmc{MIXED}"),
+    ("base 64", f"{MIXED}/{MIXED}+aB3dE5=="),
+    ("Groq at the end of a sentence", f"gsk_{MIXED}."),
+    ("a mobile in Germany", "0151 12345678"),
+    ("a mobile in France", "06 12 34 56 78"),
+    ("a mobile in Japan", "090-1234-5678"),
+    ("a number in Peking", "010-62345678"),
+    ("a mobile in Taiwan", "0912-345-678"),
+    ("a mobile in Russia", "8 (912) 567-56-78"),
+    ("a mobile in China, with the country", "86-13812345678"),
+    ("a free number in America", "1-800-555-2671"),
+    ("an identity card", "110105194912315678"),
+    ("a payment card", "4111 1111 1234 5678"),
 ]
 PLAIN = [
     "a hash in a sentence: sha256 " + HEX32 + HEX32,
@@ -245,6 +272,10 @@ PLAIN = [
     "https://example.org/docs?page=3&lang=en#keys",
     "tokens=1200 keys=3 secrets rotated",
     "test_a_very_long_name_of_a_function_2 failed",
+    "https://docs.example.org/en/latest/how-to/repair-a-database-2.html",
+    "File /usr/lib/python3/dist-packages/Hermes/Gateway/Platforms/QQBot2/adapter.py",
+    "0 of 12 chats, 08:41 to 09:02, 0.19.0, 05-19 10:41",
+    "seq 12 34 56 78, rowid 0123, pages 100 200 300",
 ]
 
 
@@ -261,6 +292,11 @@ def test_a_secret_is_redacted_wherever_it_stands(what: str, text: str):
             "5678",
             "2671",
             "0123456789ABCDEF",
+            MIXED[:20],
+            "56 78",
+            "62345678",
+            "345-678",
+            "56-78",
         ):
             assert part not in shown, shown
 

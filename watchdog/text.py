@@ -132,6 +132,18 @@ def harmless(text: str, limit: int = 300) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def _without_keys(found: re.Match[str]) -> str:
+    """An address without the parts of its path that are no words: whoever knows them may write there."""
+    server, slash, path = found[0].partition("/")[2].removeprefix("/").partition("/")
+    scheme = found[0].partition("://")[0]
+    path, mark, query = path.partition("?")
+    parts = [
+        "[secret]" if re.search(r"(?=[A-Za-z]{0,40}\d)(?=\d{0,40}[A-Za-z])[A-Za-z0-9]{16}", part) else part
+        for part in path.split("/")
+    ]
+    return f"{scheme}://{server}{slash}{'/'.join(parts)}{mark}{query}"
+
+
 # Every repetition has an end: a log line of a megabyte must not take a minute. Compiled when first needed,
 # because a
 # check that finds nothing redacts nothing.
@@ -140,19 +152,24 @@ _SECRETS = (
         r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:(?!-----END)[\s\S]){0,20000}(?:-----END [A-Z ]{0,30}-----)?",
         "[secret]",
     ),
-    (r"\b(\d{8,10}):[A-Za-z0-9_-]{30,}", r"\1:[secret]"),  # Telegram's bots
+    (r"(?<!\d)(\d{8,10}):[A-Za-z0-9_-]{30,}", r"\1:[secret]"),  # Telegram's bots
     (r"\b[0-9a-f]{32}\.[A-Za-z0-9]{12,}\b", "[secret]"),  # Zhipu
     (
         r"\b(?:sk|pk|rk|gh[opsur]|github_pat|xox[a-z]|xapp|AKIA|glpat|hf|npm|tk|syt|SG"
-        r"|gsk|xai|nvapi|pplx|csk|r8|fw|tvly|jina|dop_v1|ark)[-_.][A-Za-z0-9_.-]{10,}",
+        r"|gsk|xai|nvapi|pplx|csk|r8|fw|tvly|jina|dop_v1|ark|GOCSPX|whsec|pypi|dckr_pat|lin_api|ntn|lsv2|sbp"
+        r"|fm2|hvs|figd|shp[a-z]{2}|HRKU|AGE-SECRET-KEY)[-_.][A-Za-z0-9_.+/-]{9,}[A-Za-z0-9]",
         "[secret]",
     ),
+    (
+        r"\b(?:(?:fc|key)-|SK|AC)[0-9a-f]{32}\b|\bbce-v3/[\w/-]{20,}|\bpat[A-Za-z0-9]{14}\.[0-9a-f]{64}\b",
+        "[secret]",
+    ),  # Firecrawl, Mailgun, Twilio, Baidu
     (
         r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}|\bAIza[A-Za-z0-9_-]{30,}|\bya29\.[A-Za-z0-9_-]{20,}"
         r"|\bLTAI[A-Za-z0-9]{12,}|\bAKID[A-Za-z0-9]{13,}",
         "[secret]",
     ),  # Amazon, Google, Aliyun, Tencent
-    (r"\b[MNO][A-Za-z0-9]{22,30}\.[\w-]{6}\.[\w-]{27,}", "[secret]"),  # Discord
+    (r"\b[A-Za-z0-9]{23,30}\.[\w-]{6}\.[\w-]{27,}", "[secret]"),  # Discord
     (r"(?i)\b(bearer|basic)\s{1,4}[A-Za-z0-9._~+/=-]{8,}", r"\1 [secret]"),
     (r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*", "[secret]"),
     # Who knows the address of a chat service can write there (tgram://, ntfy://, a webhook); so it is with a
@@ -179,8 +196,22 @@ _SECRETS = (
         "[e-mail]",
     ),
     (r"(?<![\w.:-])\+\d[\d ()-]{7,18}\d\b", "[phone]"),
-    (r"(?<![\w.:/-])1[3-9]\d([ -]?)\d{4}\1\d{4}(?![\w-]|\.\d)", "[phone]"),  # a mobile in China
-    (r"(?<![\w.:/-])(?:\(\d{3}\) ?|\d{3}[-.])\d{3}[-.]\d{4}(?![\w-]|\.\d)", "[phone]"),  # in North America
+    (r"(?<![\w.:/-])(?:86[ -]?)?1[3-9]\d([ -]?)\d{4}\1\d{4}(?![\w-]|\.\d)", "[phone]"),  # a mobile in China
+    (  # in North America
+        r"(?<![\w.:/-])(?:1[-. ])?(?:\(\d{3}\) ?|\d{3}[-.])\d{3}[-.]\d{4}(?![\w-]|\.\d)",
+        "[phone]",
+    ),
+    # with the 0 before the area, and 9 to 14 digits in all: most other countries
+    (
+        r"(?<![\w.:/,+-])(?=0(?:[ -]?\d){8,13}(?!\d|[ -]\d))0\d{1,4}(?:[ -]\d{2,8}){1,5}(?![\w-]|[.:,]\d)",
+        "[phone]",
+    ),
+    (r"(?<![\w.:/-])8 ?\(\d{3}\) ?\d{3}-\d{2}-\d{2}(?![\w-])", "[phone]"),  # in Russia
+    (  # an identity card in China, a payment card, an account in Europe
+        r"(?<!\w)[1-9]\d{5}(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01])\d{3}[\dX](?!\w)"
+        r"|(?<![\w.-])(?:\d{4}[ -]){3}\d{4}(?![\w-])|\b[A-Z]{2}\d\d[A-Z]{0,4}\d{10,26}\b",
+        "[number]",
+    ),
     (
         r"(?i)\b((?:api[ _-]?key|access key|key|token|secret)\s{1,3}(?:is\s{1,3})?['\"]?)(?=[\w-]*\d)[\w-]{20,}",
         r"\1[secret]",
@@ -189,14 +220,20 @@ _SECRETS = (
     # are left: they open nothing and tell people which one is meant.
     (
         r"(?<![\w#/.-])(?![0-9a-f-]{32,64}(?![\w-]))(?=[\w-]{0,40}?(?=[A-Za-z]{0,40}\d)(?=\d{0,40}[A-Za-z])[A-Za-z0-9]{16})"
-        r"[A-Za-z0-9_-]{24,}(?![\w/.-])",
+        r"[A-Za-z0-9_-]{24,}(?![\w/-]|\.\w)",
         "[secret]",
     ),
+    (  # the same in base 64
+        r"(?<![\w+/.-])(?=[A-Za-z0-9+/]{0,200}?(?=[A-Za-z+]{0,20}\d)(?=[\d+]{0,20}[A-Za-z])[A-Za-z0-9+]{10})"
+        r"(?=[a-z0-9+/]{0,40}[A-Z])(?=[A-Z0-9+/]{0,40}[a-z])[A-Za-z0-9+/]{40,}={0,2}(?![\w-])",
+        "[secret]",
+    ),
+    (r"(?i)\bhttps?://[^\s'\"<>]{1,2000}", _without_keys),
 )
 
 
 @cache
-def _secrets() -> tuple[tuple[re.Pattern[str], str], ...]:
+def _secrets() -> tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]:
     return tuple((re.compile(pattern), instead) for pattern, instead in _SECRETS)
 
 
