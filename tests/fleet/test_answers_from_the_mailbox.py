@@ -9,7 +9,7 @@ from watchdog.approval import record as approval
 from watchdog.approval.channels.base import Collected, Reply, ShownPlan
 from watchdog.approval.replies import check_replies
 from watchdog.config.notify_settings import Approver, Channel, NotifySettings
-from watchdog.fleet.letter import expected, seen_digest, words_of
+from watchdog.fleet.mailbox_plan import digest_of_own, shown_digest, words_of
 from watchdog.notify.deliver import Messenger
 from watchdog.store.plans import audit_lines, get
 
@@ -33,7 +33,7 @@ def reply(code: str, seen: ShownPlan, who: str = "anna") -> Collected:
 
 def test_what_was_shown_is_what_is_approved(store, asked):
     own, code = asked
-    (answer,), _ = weigh(store, reply(code, ShownPlan(own.home, own.id, expected(own))))
+    (answer,), _ = weigh(store, reply(code, ShownPlan(own.home, own.id, digest_of_own(own))))
     assert answer.ok and get(store, own.id).state == "approved"
 
 
@@ -48,7 +48,7 @@ def test_a_letter_that_says_something_else_approves_nothing(store, asked, edited
         "words": words_of(own),
     }
     shown[edited] = {"machine": "x", "words": ("print hello",), "digest": "0" * 64, "plan": 99}[edited]
-    (answer,), _ = weigh(store, reply(code, ShownPlan(own.home, own.id, seen_digest(**shown))))
+    (answer,), _ = weigh(store, reply(code, ShownPlan(own.home, own.id, shown_digest(**shown))))
     assert not answer.ok and get(store, own.id).state == "pending"
     assert [line["what"] for line in audit_lines(store)][-1] == "not the plan"
 
@@ -62,12 +62,12 @@ def test_an_answer_to_another_home_is_no_wrong_try(store, asked):
 
 def test_a_role_that_the_host_does_not_list_is_turned_away(store, asked):
     own, code = asked
-    heard = reply(code, ShownPlan(own.home, own.id, expected(own)), who="mallory")
+    heard = reply(code, ShownPlan(own.home, own.id, digest_of_own(own)), who="mallory")
     answers, notes = weigh(store, heard)
     assert answers == [] and "not on the list" in notes[0] and get(store, own.id).state == "pending"
 
 
 def test_a_yes_that_comes_twice_is_one_yes(store, asked):
     own, code = asked
-    heard = reply(code, ShownPlan(own.home, own.id, expected(own)))
+    heard = reply(code, ShownPlan(own.home, own.id, digest_of_own(own)))
     assert [weigh(store, heard)[0][0].ok for _ in range(2)] == [True, False]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from watchdog.fleet import mailbox
+from watchdog.fleet import mailbox, postgres, setup
 
 from . import parts
 from .engines import Postgres, Program, folder, free_port, needs, until
@@ -153,9 +153,9 @@ def test_the_role_rolls_out_to_two_machines_and_changes_nothing_the_second_time(
         admin.mkdir()
         (admin / "settings.yaml").write_text(f"fleet: {{postgres: '{server.dsn('postgres')}'}}\n")
         (admin / "settings.yaml").chmod(0o600)
-        with mailbox.connected(server.dsn("postgres"), check=False) as db:
-            mailbox.initialise(db)
-            mailbox.add_role(db, "anna", approver=True)
+        with postgres.connected(server.dsn("postgres"), check=False) as db:
+            setup.initialise(db)
+            setup.add_role(db, "anna", approver=True)
         inventory = {
             "gateways": {
                 "hosts": {box.name: {"ansible_port": box.port} for box in machines},
@@ -208,7 +208,7 @@ def test_the_role_rolls_out_to_two_machines_and_changes_nothing_the_second_time(
             assert checked.returncode in (0, 1), checked.stderr
             metrics = box.run("cat /var/lib/prometheus/node-exporter/*.prom").stdout
             assert "hermes_watchdog_last_check_timestamp_seconds" in metrics
-        with mailbox.connected(server.dsn("postgres")) as db:
+        with postgres.connected(server.dsn("postgres")) as db:
             assert [(home.host, home.instance) for home in mailbox.homes(db)] == [
                 ("web1", "web1"),
                 ("web2", "web2"),

@@ -19,8 +19,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from watchdog.fleet import mailbox
-from watchdog.fleet.letter import seen_of
+from watchdog.fleet import mailbox, postgres, setup
+from watchdog.fleet.mailbox_plan import digest_of_row
 
 from . import parts
 from .engines import Postgres, folder, needs, until
@@ -47,8 +47,8 @@ class Team:
         self.passwords: dict[str, str] = {}
         with psycopg.connect(server.dsn("postgres"), autocommit=True) as db:
             db.execute(f"CREATE DATABASE {self.database}")
-        with mailbox.connected(self.dsn("postgres"), check=False) as db:
-            mailbox.initialise(db)
+        with postgres.connected(self.dsn("postgres"), check=False) as db:
+            setup.initialise(db)
         self.anna = self.person("anna")
 
     def dsn(self, role: str) -> str:
@@ -56,8 +56,8 @@ class Team:
 
     def role(self, name: str, approver: bool) -> str:
         role = f"{name}_{self.number}"
-        with mailbox.connected(self.dsn("postgres")) as db:
-            self.passwords[role] = mailbox.add_role(db, role, approver)
+        with postgres.connected(self.dsn("postgres")) as db:
+            self.passwords[role] = setup.add_role(db, role, approver)
         return role
 
     def person(self, name: str) -> Host:
@@ -81,7 +81,7 @@ class Team:
             found = db.execute(statement)
             return found.fetchall() if found.description else []
 
-    def letters(self) -> list[dict[str, Any]]:
+    def plans(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = json.loads(self.anna.run("fleet", "plans", "--all", "--json").stdout)
         return found
 
@@ -97,10 +97,10 @@ def test_a_plan_is_asked_answered_from_elsewhere_and_carried_out_on_its_host(tea
     hosts = [team.host(name) for name in ("web1", "web2", "web3")]
     for host in hosts:
         assert host.check()["notes"] == []
-    letters = team.letters()
-    assert sorted(letter["host"] for letter in letters) == sorted(host.name for host in hosts)
-    mine = next(letter for letter in letters if letter["host"] == hosts[1].name)
-    assert "hermes-watchdog db migrate kanban.db" in mine["words"][0]
+    asked = team.plans()
+    assert sorted(plan["host"] for plan in asked) == sorted(host.name for host in hosts)
+    mine = next(plan for plan in asked if plan["host"] == hosts[1].name)
+    assert f"hermes-watchdog db migrate {hosts[1].home}/kanban.db" in mine["words"][0]
     shown = team.anna.run("fleet", "plans")
     assert shown.returncode == 1 and mine["code"] in shown.stdout and mine["words"][0] in shown.stdout
     said = team.anna.run("fleet", "approve", "-", stdin=mine["code"].lower() + "\n")
@@ -109,8 +109,8 @@ def test_a_plan_is_asked_answered_from_elsewhere_and_carried_out_on_its_host(tea
         host.check()
     assert [host.done() for host in hosts] == [0, 1, 0]
     assert ["tenant" in host.columns for host in hosts] == [False, True, False]
-    (ended,) = [letter for letter in team.letters() if letter["code"] == mine["code"]]
-    assert ended["answered_by"] == team.anna.name and ended["says"]
+    (ended,) = [plan for plan in team.plans() if plan["code"] == mine["code"]]
+    assert ended["answered_by"] == team.anna.name and ended["outcome"]
     hosts[1].check()  # the fault is gone
     status = team.anna.run("fleet", "status")
     assert status.stdout.count("last check") == 3 and status.stdout.count("missing-column") == 2, (
@@ -124,8 +124,8 @@ def test_a_plan_is_asked_answered_from_elsewhere_and_carried_out_on_its_host(tea
 def test_a_refusal_is_heard_and_nothing_is_done(team: Team):
     host = team.host("web1")
     host.check()
-    (letter,) = team.letters()
-    assert team.anna.run("fleet", "refuse", letter["code"]).returncode == 0
+    (plan,) = team.plans()
+    assert team.anna.run("fleet", "refuse", plan["code"]).returncode == 0
     host.check()
     assert host.done() == 0 and "refused" in host.run("plans").stdout
 
@@ -137,15 +137,15 @@ def test_fifty_who_approve_at_once_make_one_execution_on_the_right_host(team: Te
         role = host.name
         host.configure(f"fleet: {{postgres: '{team.dsn(role)}', approvers: [{', '.join(people)}]}}\n")
         host.check()
-    letter = next(each for each in team.letters() if each["host"] == hosts[0].name)
+    plan = next(each for each in team.plans() if each["host"] == hosts[0].name)
     start = threading.Barrier(50)
 
     def race(role: str) -> str:
-        with mailbox.connected(team.dsn(role), limit=30) as db:
-            found = mailbox.find(db, letter["code"])
+        with postgres.connected(team.dsn(role), limit=30) as db:
+            found = mailbox.find(db, plan["code"])
             assert found is not None
             start.wait(60)
-            return mailbox.answer(db, found.id, True, seen_of(found))
+            return mailbox.answer(db, found.id, True, digest_of_row(found))
 
     with ThreadPoolExecutor(50) as pool:
         results = list(pool.map(race, people))
@@ -163,8 +163,8 @@ def test_a_stolen_host_password_forges_nothing(team: Team):
     victim, thief = team.host("victim"), team.host("thief")
     victim.check()
     thief.check()
-    letter = next(each for each in team.letters() if each["host"] == victim.name)
-    own = next(each for each in team.letters() if each["host"] == thief.name)
+    plan = next(each for each in team.plans() if each["host"] == victim.name)
+    own = next(each for each in team.plans() if each["host"] == thief.name)
     table = "hermes_watchdog.plans"
     columns = "home, machine, plan, digest, title, words, approvers, code, lasts"
     row = f"'/h', 'm', 1, '{'a' * 64}', 't', '[]', '{{}}', 'AAAAAAAA', '1 hour'"
@@ -209,19 +209,19 @@ def test_a_stolen_host_password_forges_nothing(team: Team):
     assert [team.sql(query, thief.name) for query in hidden] == [[(0,)]] * 3
     (victims,) = team.sql(f"SELECT id FROM {table} WHERE host = '{victim.name}'")
     assert team.sql(f"SELECT hermes_watchdog.close({victims[0]}, 'gone')", thief.name) == [(False,)]
-    assert next(each for each in team.letters() if each["host"] == victim.name) == {
-        **letter,
-        "seconds_left": pytest.approx(letter["seconds_left"], abs=60),
+    assert next(each for each in team.plans() if each["host"] == victim.name) == {
+        **plan,
+        "seconds_left": pytest.approx(plan["seconds_left"], abs=60),
     }
     victim.check()
     assert victim.done() == 0
 
 
-def test_a_letter_that_a_thief_made_up_approves_nothing(team: Team):
+def test_a_plan_that_a_thief_made_up_approves_nothing(team: Team):
     """With the host's own password: harmless words for the real plan, and commands for a plan of his own."""
     host = team.host("web1")
     host.check()
-    (real,) = team.letters()
+    (real,) = team.plans()
     (stored,) = team.sql("SELECT home, machine, plan, digest FROM hermes_watchdog.plans", host.name)
     for words in ('["print hello"]', '["rm -rf /"]'):
         code = "HARMLESS" if "hello" in words else "EVILEVIL"
@@ -242,7 +242,7 @@ def test_a_letter_that_a_thief_made_up_approves_nothing(team: Team):
 def test_a_plan_that_the_owner_of_the_database_edited_is_not_carried_out(team: Team):
     host = team.host("web1")
     host.check()
-    (letter,) = team.letters()
+    (plan,) = team.plans()
     for column, value in (("words", "'[\"print hello\"]'"), ("digest", f"'{'0' * 64}'"), ("plan", "9")):
         with pytest.raises(psycopg.Error, match="cannot be changed"):
             team.sql(f"UPDATE hermes_watchdog.plans SET {column} = {value}")
@@ -251,7 +251,7 @@ def test_a_plan_that_the_owner_of_the_database_edited_is_not_carried_out(team: T
         "UPDATE hermes_watchdog.plans SET words = '[\"print hello\"]'"
     )
     assert "switched off: trigger keep of plans" in team.anna.run("fleet", "status").stdout
-    assert team.anna.run("fleet", "approve", letter["code"]).returncode == 0
+    assert team.anna.run("fleet", "approve", plan["code"]).returncode == 0
     report = host.check()
     assert host.done() == 0 and any("changed nothing" in note for note in report["notes"])
 
@@ -259,8 +259,8 @@ def test_a_plan_that_the_owner_of_the_database_edited_is_not_carried_out(team: T
 def test_a_yes_that_is_replayed_does_nothing_the_second_time(team: Team):
     host = team.host("web1")
     host.check()
-    (letter,) = team.letters()
-    team.anna.run("fleet", "approve", letter["code"])
+    (plan,) = team.plans()
+    team.anna.run("fleet", "approve", plan["code"])
     host.check()
     assert host.done() == 1
     # The database is put back to a moment ago, and the fault is there again.
@@ -284,15 +284,15 @@ def test_a_yes_that_is_replayed_does_nothing_the_second_time(team: Team):
 def test_an_answer_of_somebody_who_is_not_listed_does_not_count_and_does_not_use_up_the_question(team: Team):
     host, ben = team.host("web1"), team.person("ben")
     host.check()
-    (letter,) = team.letters()
-    said = ben.run("fleet", "approve", letter["code"])
+    (plan,) = team.plans()
+    said = ben.run("fleet", "approve", plan["code"])
     assert said.returncode == 1 and "does not list your role" in said.stdout
     # The list in the row is the host's word; the host's own list decides.
     team.sql(
         "ALTER TABLE hermes_watchdog.plans DISABLE TRIGGER keep; "
         f"UPDATE hermes_watchdog.plans SET approvers = ARRAY['{ben.name}']"
     )
-    assert ben.run("fleet", "approve", letter["code"]).returncode == 0
+    assert ben.run("fleet", "approve", plan["code"]).returncode == 0
     assert any("not on the list" in note for note in host.check()["notes"])
     assert host.done() == 0
 
@@ -300,14 +300,14 @@ def test_an_answer_of_somebody_who_is_not_listed_does_not_count_and_does_not_use
 def test_time_is_the_servers_and_a_host_with_a_wrong_clock_is_told(team: Team):
     host = team.host("web1")
     host.check()
-    (letter,) = team.letters()
+    (plan,) = team.plans()
     team.sql("UPDATE hermes_watchdog.homes SET clock = clock - interval '1 hour'")
     assert re.search(r"clock: 1 hour.* behind", team.anna.run("fleet", "status").stdout)
     team.sql(
         "ALTER TABLE hermes_watchdog.plans DISABLE TRIGGER keep; "
         "UPDATE hermes_watchdog.plans SET expires_at = clock_timestamp()"
     )
-    said = team.anna.run("fleet", "approve", letter["code"])
+    said = team.anna.run("fleet", "approve", plan["code"])
     assert said.returncode == 1 and "time is over" in said.stdout
     host.check()
     assert host.done() == 0
@@ -318,9 +318,9 @@ def test_a_host_whose_clock_is_an_hour_off_is_asked_and_acts_all_the_same(team: 
     needs("faketime")
     host = team.host("web1", clock=off)
     host.check()
-    (letter,) = team.letters()
-    assert 1500 < letter["seconds_left"] <= 1800, "thirty minutes from now by the server's clock"
-    assert team.anna.run("fleet", "approve", letter["code"]).returncode == 0
+    (plan,) = team.plans()
+    assert 1500 < plan["seconds_left"] <= 1800, "thirty minutes from now by the server's clock"
+    assert team.anna.run("fleet", "approve", plan["code"]).returncode == 0
     host.check()
     assert host.done() == 1
     side = "behind" if off == "-1h" else "ahead"
@@ -407,8 +407,8 @@ def test_a_role_that_may_do_too_much_is_told(team: Team):
     }
 
     def told() -> list[str]:
-        with mailbox.connected(team.dsn(team.anna.name)) as db:
-            return [may for _, may in mailbox.too_much(db)]
+        with postgres.connected(team.dsn(team.anna.name)) as db:
+            return [may for _, may in setup.too_much(db)]
 
     assert host.check()["notes"] == [] and told() == []
     for grant, back, may in TOO_MUCH:
@@ -429,8 +429,8 @@ def test_a_host_that_approves_does_not_answer_its_own_question(team: Team):
     team.sql(f"GRANT hermes_watchdog_approver TO {host.name}")
     host.configure(f"fleet: {{postgres: '{team.dsn(host.name)}', approvers: [{host.name}]}}\n")
     host.check()
-    (letter,) = team.letters()
-    assert host.run("fleet", "approve", letter["code"]).returncode == 1
+    (plan,) = team.plans()
+    assert host.run("fleet", "approve", plan["code"]).returncode == 1
     host.check()
     assert host.done() == 0
 
@@ -442,7 +442,7 @@ def test_the_audit_is_append_only_for_everybody(team: Team, verb: str):
     with pytest.raises(psycopg.Error, match="append-only"):
         team.sql(verb)
     rows = team.sql("SELECT * FROM hermes_watchdog.audit")
-    assert rows and team.letters()[0]["code"] not in str(rows)
+    assert rows and team.plans()[0]["code"] not in str(rows)
 
 
 def test_a_flood_from_one_host_ends_at_its_limit(team: Team):
@@ -477,8 +477,8 @@ def test_two_homes_of_one_host_hear_only_their_own_answers(team: Team):
     )
     host.check()
     other.check()
-    letter = next(each for each in team.letters() if each["home"] == str(other.home))
-    team.anna.run("fleet", "approve", letter["code"])
+    plan = next(each for each in team.plans() if each["home"] == str(other.home))
+    team.anna.run("fleet", "approve", plan["code"])
     assert host.check()["notes"] == []
     other.check()
     assert (host.done(), other.done()) == (0, 1)
@@ -540,10 +540,10 @@ def test_the_long_running_mode_hears_an_answer_at_once(team: Team):
             stderr=log,
         )
     try:
-        (letter,) = until(team.letters, "the plan is in the mailbox")
+        (plan,) = until(team.plans, "the plan is in the mailbox")
         listening = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
         until(lambda: team.sql(listening)[0][0], "the daemon listens")
-        assert team.anna.run("fleet", "approve", letter["code"]).returncode == 0
+        assert team.anna.run("fleet", "approve", plan["code"]).returncode == 0
         began = time.monotonic()
         until(lambda: "tenant" in host.columns, "it is carried out", 30)
         assert time.monotonic() - began < 8, "sooner than the next look of polling"

@@ -15,7 +15,7 @@ from watchdog.approval.channels.base import LONG, ChannelError, Collected, Reply
 from watchdog.approval.questions import answered_text, close, is_drill, tell_places
 from watchdog.config.limits import Limits
 from watchdog.config.notify_settings import Channel
-from watchdog.fleet.letter import expected
+from watchdog.fleet.mailbox_plan import digest_of_own
 from watchdog.model import Reason
 from watchdog.notify.deliver import Messenger, english
 from watchdog.notify.sanitize import alias, fit
@@ -151,7 +151,7 @@ def check_replies(
             skipped += 1
         elif answer is None:
             results.append(ReplyResult(reply, False, Reason("answer.unreadable"), by=by))
-        elif reply.seen and own and reply.seen.digest != expected(own.plan):
+        elif reply.seen and own and reply.seen.digest != digest_of_own(own.plan):
             why = Reason("answer.not-the-plan", {"plan": own.id})
             giver = rows.Who(by, reply.place)
             rows.audit(messenger.store, "not the plan", messenger.now, own.plan, giver, reason=why)

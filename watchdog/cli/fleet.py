@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from datetime import timedelta
 from typing import Any
 
-from watchdog.cli.context import WELL, WRONG, Job, colours, job_of, paint, print_json
+from watchdog.cli.context import WELL, WRONG, Job, colours, job_of, print_json
+from watchdog.cli.fleet_text import WHY_NOT, home_json, home_lines, is_open, plan_json, plan_lines, right_line
 from watchdog.cli.parser import add_common
 from watchdog.errors import WatchdogError
-from watchdog.fleet import mailbox
-from watchdog.fleet.letter import Letter, seen_of
-from watchdog.fleet.mailbox import HomeStatus
+from watchdog.fleet import mailbox, publish_state, setup
+from watchdog.fleet.facts import gather
+from watchdog.fleet.mailbox_plan import digest_of_row
+from watchdog.fleet.metrics import exposition
+from watchdog.fleet.postgres import connected
 from watchdog.notify.sanitize import exact
-from watchdog.text import spell
-
-CLOCKS = timedelta(minutes=1)  # a host's clock that is further off is told
 
 HELP = {
     "init": (
@@ -71,28 +70,6 @@ examples:
     ),
 }
 
-RIGHTS = {
-    "superuser": "is a superuser: it may answer and change everything",
-    "bypass-rls": "may read and write the rows of every host (BYPASSRLS)",
-    "create-roles": "may create roles, and so approvers (CREATEROLE)",
-    "replication": "may copy the whole database (REPLICATION)",
-    "owner": "is a member of the owner of the tables",
-    "host-approves": "is a host and an approver: it can approve what other hosts propose",
-    "change-questions": "may change or delete questions",
-    "change-audit": "may write or change the audit",
-    "answer": "may answer and is not an approver",
-}
-
-WHY_NOT = {
-    "approved": "it was approved already",
-    "refused": "it was refused already",
-    "withdrawn": "the host has withdrawn it",
-    "expired": "its time is over; no answer was a no",
-    "unknown": "there is no such question",
-    "no-host": "its host has no role in this database any more; nobody would act on it",
-    "not-listed": "that host does not list your role among its approvers",
-}
-
 
 def add_arguments(commands: Any) -> None:
     fleet = commands.add_parser(
@@ -111,11 +88,11 @@ examples:
         "init": run_init, "status": run_status, "plans": run_plans, "approve": run_answer, "refuse": run_answer,
         "metrics": run_metrics,
     }  # fmt: skip
-    for name, (says, text) in HELP.items():
+    for name, (about, text) in HELP.items():
         made = below.add_parser(
             name,
-            help=says,
-            description=says[0].upper() + says[1:] + ".",
+            help=about,
+            description=about[0].upper() + about[1:] + ".",
             epilog=text,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
@@ -137,10 +114,10 @@ examples:
 
 
 def run_init(args: argparse.Namespace) -> int:
-    with mailbox.connected(_address(job_of(args)), limit=30, check=False) as connection:
-        before, now = mailbox.initialise(connection)
+    with connected(_address(job_of(args)), limit=30, check=False) as connection:
+        before, now = setup.initialise(connection)
         made = [
-            (name, approver, mailbox.add_role(connection, name, approver))
+            (name, approver, setup.add_role(connection, name, approver))
             for names, approver in ((args.host, False), (args.approver, True))
             for name in names
         ]
@@ -163,80 +140,72 @@ def run_init(args: argparse.Namespace) -> int:
 
 
 def run_status(args: argparse.Namespace) -> int:
-    with mailbox.connected(_address(job_of(args))) as connection:
+    with connected(_address(job_of(args))) as connection:
         homes = mailbox.homes(connection)
-        rights = mailbox.too_much(connection)
-        approvers = mailbox.who_approves(connection)
+        rights = setup.too_much(connection)
+        approvers = setup.who_approves(connection)
     wrong = [home for home in homes if home.stale or home.incidents or home.unseen or not home.known_host]
     if args.json:
         print_json(
             {
-                "homes": [_home_json(home) for home in homes],
+                "homes": [home_json(home) for home in homes],
                 "approvers": approvers,
                 "too_much": [{"role": role or None, "may": may} for role, may in rights],
             }
         )
     else:
         for home in homes:
-            print("\n".join(_home_lines(home, colours())))
+            print("\n".join(home_lines(home, colours())))
         if not homes:
             print("No home has reported yet.")
         print(f"approvers: {', '.join(exact(name, 70) for name in approvers) or 'none'}")
         for role, may in rights:
-            says = f"role {exact(role, 70)} {RIGHTS.get(may, may)}" if role else f"switched off: {exact(may)}"
-            print(f"{paint('too much', 'high', colours())}: {says}")
+            print(right_line(role, may, colours()))
     return WRONG if wrong or rights else WELL
 
 
 def run_plans(args: argparse.Namespace) -> int:
-    with mailbox.connected(_address(job_of(args))) as connection:
-        letters = mailbox.letters(connection, args.all)
-    waiting = [letter for letter in letters if _is_open(letter)]
+    with connected(_address(job_of(args))) as connection:
+        plans = mailbox.plans(connection, args.all)
+    waiting = [plan for plan in plans if is_open(plan)]
     if args.json:
-        print_json([_letter_json(letter) for letter in letters])
+        print_json([plan_json(plan) for plan in plans])
     else:
-        print(
-            "\n\n".join("\n".join(_letter_lines(letter, colours())) for letter in letters)
-            or "No question is open."
-        )
+        print("\n\n".join("\n".join(plan_lines(plan, colours())) for plan in plans) or "No question is open.")
     return WRONG if waiting else WELL
 
 
 def run_answer(args: argparse.Namespace) -> int:
     yes = args.fleet_command == "approve"
     word = sys.stdin.readline(200).strip() if args.code == "-" else args.code
-    code = "".join(letter for letter in word[:100].upper() if letter.isalnum())
-    with mailbox.connected(_address(job_of(args))) as connection:
-        letter = mailbox.find(connection, code) if len(code) == 8 else None
-        if letter is None:
+    code = "".join(sign for sign in word[:100].upper() if sign.isalnum())
+    with connected(_address(job_of(args))) as connection:
+        plan = mailbox.find(connection, code) if len(code) == 8 else None
+        if plan is None:
             raise WatchdogError("that code is not known here; see: hermes-watchdog fleet plans")
         if not args.json:
-            print("\n".join(_letter_lines(letter, colours())), flush=True)
-        result = mailbox.answer(connection, letter.id, yes, seen_of(letter))
-        letter = mailbox.find(connection, code) or letter
+            print("\n".join(plan_lines(plan, colours())), flush=True)
+        result = mailbox.answer(connection, plan.id, yes, digest_of_row(plan))
+        plan = mailbox.find(connection, code) or plan
     counts = result == "done"
     if args.json:
-        print_json({**_letter_json(letter), "result": result})
+        print_json({**plan_json(plan), "result": result})
     elif counts:
         verb = "approved" if yes else "refused"
-        print(f"{verb}: {exact(letter.host, 70)} hears it at its next look and compares it with its own plan")
+        print(f"{verb}: {exact(plan.host, 70)} hears it at its next look and compares it with its own plan")
     else:
-        by = f" by {exact(letter.answered_by, 70)}" if letter.answered_by else ""
+        by = f" by {exact(plan.answered_by, 70)}" if plan.answered_by else ""
         print(f"nothing changed: {WHY_NOT.get(result, result)}{by}")
     return WELL if counts else WRONG
 
 
 def run_metrics(args: argparse.Namespace) -> int:
-    from watchdog.fleet.facts import gather
-    from watchdog.fleet.memory import recall
-    from watchdog.fleet.metrics import exposition
-
     job = job_of(args)
     store = job.look_at_store()
     if store is None:
         raise WatchdogError(f"{job.home} was never checked; run: hermes-watchdog check")
     with store:
-        facts = gather(store, job.home, job.settings, recall(store), job.now)
+        facts = gather(store, job.home, job.settings, publish_state.load(store), job.now)
     print(exposition(facts).decode(), end="")
     return WELL
 
@@ -248,96 +217,3 @@ def _address(job: Job) -> str:
             f"no address of PostgreSQL; write 'fleet: {{postgres: …}}' into {job.config}/settings.yaml"
         )
     return fleet.postgres.reveal()
-
-
-def _is_open(letter: Letter) -> bool:
-    return letter.state == "pending" and letter.left > timedelta(0)
-
-
-def _home_lines(home: HomeStatus, colour: bool) -> list[str]:
-    """One home for a terminal; every text of it was written by a host and is made harmless."""
-    head = f"{paint(exact(home.host, 70), 'bold', colour)}  {exact(home.profile, 70)}  last check {spell(home.ago)} ago"
-    if home.waiting:
-        head += f"  {home.waiting} waiting"
-    if not home.armed:
-        head += "  disarmed"
-    lines = [head]
-    if home.stale:
-        lines.append(f"  {paint('stale', 'high', colour)}: no check since {spell(home.ago)}")
-    if abs(home.clock_off) > CLOCKS:
-        side = "ahead" if home.clock_off > timedelta(0) else "behind"
-        lines.append(f"  {paint('clock', 'medium', colour)}: {spell(abs(home.clock_off))} {side}")
-    if home.unseen:
-        lines.append(f"  {paint('cannot see', 'high', colour)} {home.unseen} of its sources")
-    if not home.known_host:
-        lines.append(f"  {paint('no role', 'medium', colour)} of that name is left; its rows are history")
-    for incident in home.incidents:
-        severity = str(incident.get("severity", ""))
-        rule, title = exact(str(incident.get("rule", "")), 70), exact(str(incident.get("title", "")), 100)
-        lines.append(f"  {paint(exact(severity, 20), severity, colour)} {rule}: {title}")
-    return lines
-
-
-def _letter_lines(letter: Letter, colour: bool) -> list[str]:
-    state = f"{spell(letter.left)} left" if _is_open(letter) else letter.state
-    if letter.state == "pending" and not _is_open(letter):
-        state = "expired"
-    lines = [
-        f"{paint(letter.code, 'bold', colour)}  {exact(letter.host, 70)}: {exact(letter.title, 200)}  ({state})",
-        f"  home {exact(letter.home, 200)} on {exact(letter.machine, 70)}, plan {letter.plan}",
-        *(f"    {exact(words, 20_000)}" for words in letter.words),
-    ]
-    for name in ("chain", "costs"):
-        if text := letter.about.get(name):
-            lines.append(f"  {exact(str(text), 600)}")
-    for warning in _texts(letter.about.get("warnings")):
-        lines.append(f"  {paint('mind', 'medium', colour)}: {exact(warning)}")
-    for evidence in _texts(letter.about.get("evidence"))[:5]:
-        lines.append(f"  because: {exact(evidence)}")
-    if not letter.known_host:
-        lines.append(f"  {paint('no role', 'medium', colour)} of that host is left; nobody would act on it")
-    if letter.answered_by:
-        lines.append(f"  answered by {exact(letter.answered_by, 70)}")
-    if letter.says:
-        lines.append(f"  {exact(letter.says, 600)}")
-    return lines
-
-
-def _texts(value: object) -> list[str]:
-    return [str(item) for item in value] if isinstance(value, list) else []
-
-
-def _home_json(home: HomeStatus) -> dict[str, Any]:
-    return {
-        "host": home.host,
-        "home": home.home,
-        "instance": home.instance,
-        "profile": home.profile,
-        "seconds_since_check": round(home.ago.total_seconds()),
-        "stale": home.stale,
-        "clock_off_seconds": round(home.clock_off.total_seconds()),
-        "open": list(home.incidents),
-        "plans_waiting": home.waiting,
-        "unseen": home.unseen,
-        "armed": home.armed,
-        "version": home.version,
-        "role_exists": home.known_host,
-    }
-
-
-def _letter_json(letter: Letter) -> dict[str, Any]:
-    return {
-        "code": letter.code,
-        "host": letter.host,
-        "home": letter.home,
-        "machine": letter.machine,
-        "plan": letter.plan,
-        "title": letter.title,
-        "words": list(letter.words),
-        "digest": letter.digest,
-        "state": "expired" if letter.state == "pending" and not _is_open(letter) else letter.state,
-        "seconds_left": max(0, round(letter.left.total_seconds())),
-        "answered_by": letter.answered_by or None,
-        "says": letter.says or None,
-        "about": dict(letter.about),
-    }

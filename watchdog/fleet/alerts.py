@@ -33,16 +33,16 @@ class Alert:
 
 
 def compose(
-    facts: Facts, memory: Mapping[str, Any], mailbox: bool
+    facts: Facts, state: Mapping[str, Any], mailbox: bool
 ) -> tuple[tuple[Alert, ...], dict[str, Any]]:
-    """The alerts to post now, and the memory to keep for the next check.
+    """The alerts to post now, and the state to keep for the next check.
 
     Labels are those of an incident's first post, so that they stay the same while it is open even when its
     severity changes; the annotation `severity_now` says how it stands.
     """
-    given = memory.get("salt")
+    given = state.get("salt")
     salt = given if isinstance(given, str) and given else secrets.token_hex(16)
-    known = _posted(memory)
+    known = _posted(state)
     lives = facts.now + 3 * facts.interval + SLACK
     chosen = _chosen(facts.incidents, known)
     posted: dict[str, Any] = {}
@@ -113,9 +113,9 @@ def _annotations(incident: Incident, facts: Facts, mailbox: bool) -> dict[str, s
     return about
 
 
-def _posted(memory: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _posted(state: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """What was posted before, as far as it can be understood."""
-    alerts = memory.get("alerts")
+    alerts = state.get("alerts")
     return {
         str(ref): posted
         for ref, posted in (alerts if isinstance(alerts, dict) else {}).items()

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from watchdog.fleet.memory import count_of
+from watchdog.fleet.publish_state import count_of
 from watchdog.gateway.machine import look_at_gateway
 from watchdog.model import EVERY_CHECK, Incident
 from watchdog.sqlite.backup import good_ones
@@ -51,10 +51,10 @@ class Facts:
     hermes: str  # '' when not known
 
 
-def gather(store: Store, home: Path, settings: Settings, memory: Mapping[str, Any], now: datetime) -> Facts:
+def gather(store: Store, home: Path, settings: Settings, state: Mapping[str, Any], now: datetime) -> Facts:
     fleet = settings.fleet
     gateway = look_at_gateway(home)
-    took = memory.get("took")
+    took = state.get("took")
     instance = (fleet.instance if fleet else "") or settings.notify.host or socket.gethostname()
     return Facts(
         instance=harmless(instance, 100),
@@ -69,7 +69,7 @@ def gather(store: Store, home: Path, settings: Settings, memory: Mapping[str, An
         pending=tuple(each for each in in_state(store, "pending") if each.expires_at > now),
         armed=messages.disarmed(store) is None,
         actions=_actions(store),
-        failed=count_of(memory, "failed"),
+        failed=count_of(state, "failed"),
         backups=_backups(home, Path(store.path).parent, now),
         gateway_up=gateway.alive,
         hermes=hermes_version(gateway.argv),

@@ -147,18 +147,18 @@ CREATE FUNCTION answer(question bigint, yes boolean, seen text) RETURNS text LAN
 DECLARE
     asked {SCHEMA}.plans;
 BEGIN
-    -- One statement decides: of many who answer at once, one finds the question still letter.
-    UPDATE {SCHEMA}.plans AS letter SET state = CASE WHEN yes THEN 'approved' ELSE 'refused' END,
+    -- One statement decides: of many who answer at once, one finds the question still pending.
+    UPDATE {SCHEMA}.plans AS asked_plan SET state = CASE WHEN yes THEN 'approved' ELSE 'refused' END,
            answered_at = clock_timestamp(), answered_by = session_user, answered_seen = seen
-     WHERE letter.id = question AND letter.state = 'pending' AND letter.expires_at > clock_timestamp()
-       AND letter.host <> session_user AND session_user = ANY (letter.approvers)
-       AND EXISTS (SELECT FROM pg_roles WHERE rolname = letter.host)
-     RETURNING letter.* INTO asked;
+     WHERE asked_plan.id = question AND asked_plan.state = 'pending' AND asked_plan.expires_at > clock_timestamp()
+       AND asked_plan.host <> session_user AND session_user = ANY (asked_plan.approvers)
+       AND EXISTS (SELECT FROM pg_roles WHERE rolname = asked_plan.host)
+     RETURNING asked_plan.* INTO asked;
     IF FOUND THEN
         PERFORM pg_notify('{CHANNEL}', asked.host);
         RETURN 'done';
     END IF;
-    SELECT letter.* INTO asked FROM {SCHEMA}.plans AS letter WHERE letter.id = question;
+    SELECT asked_plan.* INTO asked FROM {SCHEMA}.plans AS asked_plan WHERE asked_plan.id = question;
     RETURN CASE
         WHEN NOT FOUND THEN 'unknown'
         WHEN asked.state <> 'pending' THEN asked.state

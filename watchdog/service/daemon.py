@@ -42,7 +42,7 @@ from watchdog.system.sdnotify import notify, watchdog_seconds
 from watchdog.text import clock as shown
 
 if TYPE_CHECKING:
-    from watchdog.fleet.bell import Bell
+    from watchdog.fleet.listener import AnswerListener
 
 HEARTBEAT = 10.0  # seconds between two looks at files, clock and stop; a host that slept is noticed within it
 AGAIN = timedelta(seconds=30)  # after another process held the lock
@@ -94,7 +94,7 @@ class Daemon:
     last_error: str = ""
     again_at: datetime | None = None
     listened: datetime | None = None
-    rung: Bell | None = None
+    listener: AnswerListener | None = None
     beat: float = field(default_factory=lambda: time.monotonic())
     over: threading.Event = field(default_factory=threading.Event)
 
@@ -125,8 +125,8 @@ class Daemon:
                 if self.scheduler.state != STATE_STOPPED:
                     self.scheduler.shutdown(wait=False)
                 self.over.set()
-                if self.rung:
-                    self.rung.close()
+                if self.listener:
+                    self.listener.close()
                 for number, handler in before.items():
                     signal.signal(number, handler)
                 os.close(self.ear)
@@ -315,23 +315,23 @@ class Daemon:
 
     def listen(self, seconds: float) -> None:
         """Wait, but not through a signal (the handler writes to the pipe), nor through an answer in PostgreSQL."""
-        bell = self.bell()
+        listener = self.mailbox_listener()
         ready, _, _ = select.select(
-            [self.ear, *(bell.sockets(asking(self.job)) if bell else ())], [], [], seconds
+            [self.ear, *(listener.sockets(asking(self.job)) if listener else ())], [], [], seconds
         )
         if self.ear in ready:
             os.read(self.ear, 100)
-        elif ready and bell and bell.rings():
+        elif ready and listener and listener.answered():
             self.listened = None  # look now, not at the next turn
 
-    def bell(self) -> Bell | None:
-        """What rings when a question in the mailbox was answered; None where there is no mailbox."""
+    def mailbox_listener(self) -> AnswerListener | None:
+        """What notices an answer in the mailbox; None where there is no mailbox."""
         if self.job.settings.fleet is None:
             return None
-        from watchdog.fleet.bell import bell_for  # most hosts are alone
+        from watchdog.fleet.listener import listener_for  # most hosts are alone
 
-        self.rung = bell_for(self.job.settings, self.rung)
-        return self.rung
+        self.listener = listener_for(self.job.settings, self.listener)
+        return self.listener
 
     def heart(self, seconds: float) -> None:
         """Tell systemd that we live, as long as the main thread does."""

@@ -59,7 +59,7 @@ class ShownPlan:
 
     home: str
     plan: int
-    digest: str  # fleet.letter.seen_digest
+    digest: str  # fleet.mailbox_plan.shown_digest
 
 
 @dataclass(frozen=True)

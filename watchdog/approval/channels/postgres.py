@@ -1,7 +1,7 @@
 """PostgreSQL as a mailbox: the plan lies there with its code, an approver's role answers, the host collects it.
 
 Who answered is the role that the server authenticated; what they saw comes back with the answer and is compared with
-the own store (replies.py), so that an edited or forged letter approves nothing.
+the own store (replies.py), so that an edited or forged row approves nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from watchdog.approval.channels.base import ChannelError, Collected, QuestionText, Reply, ShownPlan
 from watchdog.approval.record import LENGTH
 from watchdog.config.notify_settings import Channel
-from watchdog.fleet import mailbox
+from watchdog.fleet import mailbox, postgres
 from watchdog.fleet.schema import CHANNEL
 
 PLACE = "postgres"
@@ -24,7 +24,7 @@ def places(channel: Channel) -> tuple[str, ...]:
 
 
 def start(channel: Channel, now: datetime) -> str:
-    """No answer counts twice by the letters' own state; the cursor only lists those that were read already."""
+    """No answer counts twice by the state of each row; the cursor only lists those that were read already."""
     with _connected(channel):
         return "[]"
 
@@ -46,29 +46,29 @@ def collect(channel: Channel, cursor: str, wait: float) -> Collected:
     """The answers that were not read before; waits for one by LISTEN when there is none."""
     known = _ids(cursor)
     with _connected(channel) as connection:
-        letters = mailbox.answered(connection)
-        if wait > 0 and all(letter.id in known for letter in letters):
+        rows = mailbox.answered(connection)
+        if wait > 0 and all(row.id in known for row in rows):
             connection.execute(f"LISTEN {CHANNEL}")
-            letters = mailbox.answered(connection)  # what came before we listened
-            if all(letter.id in known for letter in letters):
+            rows = mailbox.answered(connection)  # what came before we listened
+            if all(row.id in known for row in rows):
                 user = connection.info.user
                 for note in connection.notifies(timeout=wait):
                     if note.payload == user:
                         break
-                letters = mailbox.answered(connection)
+                rows = mailbox.answered(connection)
     replies = tuple(
         Reply(
-            who=letter.answered_by,
+            who=row.answered_by,
             place=PLACE,
-            text=f"{'approve' if letter.state == 'approved' else 'refuse'} {letter.code}",
-            at=letter.answered_at or datetime.now(UTC),
-            handle=str(letter.id),
-            seen=ShownPlan(letter.home, letter.plan, letter.answered_seen),
+            text=f"{'approve' if row.state == 'approved' else 'refuse'} {row.code}",
+            at=row.answered_at or datetime.now(UTC),
+            handle=str(row.id),
+            seen=ShownPlan(row.home, row.plan, row.answered_seen),
         )
-        for letter in letters
-        if letter.id not in known
+        for row in rows
+        if row.id not in known
     )
-    return Collected(replies, json.dumps([letter.id for letter in letters]))
+    return Collected(replies, json.dumps([row.id for row in rows]))
 
 
 def tell(channel: Channel, place: str, receipt: str, text: str) -> None:
@@ -80,7 +80,7 @@ def tell(channel: Channel, place: str, receipt: str, text: str) -> None:
 def _connected(channel: Channel) -> Any:
     if channel.token is None:
         raise ChannelError("postgres: there is no address")
-    return mailbox.connected(channel.token.reveal(), channel.time_limit.total_seconds())
+    return postgres.connected(channel.token.reveal(), channel.time_limit.total_seconds())
 
 
 def _ids(cursor: str) -> set[int]:

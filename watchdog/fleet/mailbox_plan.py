@@ -14,8 +14,8 @@ from watchdog.notify.translate import in_english
 
 
 @dataclass(frozen=True)
-class Letter:
-    """One question in the mailbox; times are the server's."""
+class MailboxPlan:
+    """One row of the mailbox; times are the server's."""
 
     id: int
     host: str  # the role that put it there, as the server knows it
@@ -32,24 +32,25 @@ class Letter:
     answered_by: str = ""
     answered_at: datetime | None = None
     answered_seen: str = ""
-    says: str = ""
+    outcome: str = ""
     about: Mapping[str, Any] = field(default_factory=dict)
     approvers: tuple[str, ...] = ()
     known_host: bool = True  # whether there is a role of that name
 
 
-def seen_digest(machine: str, home: str, plan: int, digest: str, words: Sequence[str]) -> str:
+def shown_digest(machine: str, home: str, plan: int, digest: str, words: Sequence[str]) -> str:
     """A hash of what a person must have been shown to approve this plan: where, which, and every command of it.
 
-    The approver's program makes it from what it shows; the host makes it from its own store and compares. A letter
+    The approver's program makes it from what it shows; the host makes it from its own store and compares. A row
     that was edited, or made by someone else, is therefore not an approval of anything.
     """
     content = json.dumps([machine, home, plan, digest, list(words)], ensure_ascii=True)
     return hashlib.sha256(content.encode()).hexdigest()
 
 
-def seen_of(letter: Letter) -> str:
-    return seen_digest(letter.machine, letter.home, letter.plan, letter.digest, letter.words)
+def digest_of_row(row: MailboxPlan) -> str:
+    """The hash for a row of the mailbox, made by the approver's program."""
+    return shown_digest(row.machine, row.home, row.plan, row.digest, row.words)
 
 
 def words_of(plan: Plan) -> list[str]:
@@ -57,6 +58,6 @@ def words_of(plan: Plan) -> list[str]:
     return [in_english(word) for word in plan.words]
 
 
-def expected(plan: Plan) -> str:
-    """The same for a plan of the own store."""
-    return seen_digest(plan.host, plan.home, plan.id, plan.digest, words_of(plan))
+def digest_of_own(plan: Plan) -> str:
+    """The hash that an answer to a plan of the own store must carry."""
+    return shown_digest(plan.host, plan.home, plan.id, plan.digest, words_of(plan))

@@ -15,19 +15,19 @@ from watchdog.store import Store, questions
 NAME = "fleet"
 
 
-def recall(store: Store) -> dict[str, Any]:
+def load(store: Store) -> dict[str, Any]:
     try:
-        memory = json.loads(questions.cursor(store, NAME) or "{}")
+        state = json.loads(questions.cursor(store, NAME) or "{}")
     except (ValueError, RecursionError):
         return {}
-    return memory if isinstance(memory, dict) else {}
+    return state if isinstance(state, dict) else {}
 
 
-def keep(store: Store, memory: dict[str, Any], now: datetime) -> None:
-    questions.move_cursor(store, NAME, json.dumps(memory, sort_keys=True), now)
+def save(store: Store, state: dict[str, Any], now: datetime) -> None:
+    questions.move_cursor(store, NAME, json.dumps(state, sort_keys=True), now)
 
 
-def count_of(memory: Any, name: str) -> int:
-    """A count of the memory; 0 for whatever is none."""
-    value = memory.get(name) if isinstance(memory, dict) else None
+def count_of(state: Any, name: str) -> int:
+    """A count of the state; 0 for whatever is none."""
+    value = state.get(name) if isinstance(state, dict) else None
     return value if isinstance(value, int) and value >= 0 else 0

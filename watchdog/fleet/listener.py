@@ -1,7 +1,7 @@
-"""A connection that rings when a question of this host was answered: LISTEN/NOTIFY for the long-running mode.
+"""LISTEN/NOTIFY for the long-running mode: notices that a question of this host was answered.
 
-What rings proves nothing; it only makes the daemon look sooner. Any role may ring, so looks are at least a few seconds
-apart. Without a bell (no connection, cron) answers are polled.
+A notification proves nothing; it only makes the daemon look sooner. Any role may send one, so looks are at least a few
+seconds apart. Without a connection, and under cron, answers are polled.
 """
 
 from __future__ import annotations
@@ -12,23 +12,24 @@ from typing import TYPE_CHECKING, Any
 
 from watchdog.errors import WatchdogError
 from watchdog.fleet.errors import FleetError
+from watchdog.fleet.postgres import driver, open_connection
 from watchdog.fleet.schema import CHANNEL
 
 if TYPE_CHECKING:
     from watchdog.config.settings import Settings
 
 AGAIN = 60.0  # seconds until a broken connection is tried again
-PAUSE = 2.0  # seconds between two looks that a bell asks for
+PAUSE = 2.0  # seconds between two looks that a notification asks for
 
 
-class Bell:
+class AnswerListener:
     """One listening connection that is opened when it is first asked for, and again after it broke."""
 
     def __init__(self, dsn: str, clock: Any = time.monotonic):
         self.dsn, self.clock = dsn, clock
         self.connection: Any = None
         self.tried: float | None = None
-        self.rang: float | None = None
+        self.noticed: float | None = None
 
     def sockets(self, asking: bool) -> list[Any]:
         """What to wait for in select(); empty while there is no connection, or nothing to ask.
@@ -42,8 +43,8 @@ class Bell:
             self._open()
         return [self.connection] if self.connection is not None else []
 
-    def rings(self) -> bool:
-        """Whether somebody answered since the last time; to be called when the socket can be read."""
+    def answered(self) -> bool:
+        """Whether an answer came since the last time; to be called when the socket can be read."""
         if self.connection is None:
             return False
         try:
@@ -54,10 +55,10 @@ class Bell:
             return False
         now = self.clock()
         if not any(note.payload == user for note in notes) or (
-            self.rang is not None and now - self.rang < PAUSE
+            self.noticed is not None and now - self.noticed < PAUSE
         ):
             return False
-        self.rang = now
+        self.noticed = now
         return True
 
     def close(self) -> None:
@@ -68,20 +69,14 @@ class Bell:
 
     def _open(self) -> None:
         self.tried = self.clock()
-        try:
-            import psycopg
-        except ImportError:
-            return
-        from watchdog.fleet.mailbox import open_connection
-
-        with suppress(psycopg.Error, FleetError):
+        with suppress(FleetError), suppress(driver().Error):
             connection = open_connection(self.dsn)
             connection.execute(f"LISTEN {CHANNEL}")
             self.connection = connection
 
 
-def bell_for(settings: Settings, before: Bell | None) -> Bell | None:
-    """The bell of a host that takes answers from the mailbox, the same as before while its address is the same."""
+def listener_for(settings: Settings, before: AnswerListener | None) -> AnswerListener | None:
+    """The listener of a host that takes answers from the mailbox, the same as before while its address is the same."""
     fleet = settings.fleet
     address = ""
     if fleet is not None and fleet.postgres is not None and fleet.approvers:
@@ -91,4 +86,4 @@ def bell_for(settings: Settings, before: Bell | None) -> Bell | None:
         return before
     if before is not None:
         before.close()
-    return Bell(address) if address else None
+    return AnswerListener(address) if address else None
