@@ -30,7 +30,7 @@ from watchdog.config.rules import shipped_folder
 from watchdog.config.settings import load_settings
 from watchdog.errors import ConfigError, WatchdogError
 from watchdog.gateway.decide import decide
-from watchdog.gateway.facts import Container, HostFacts, Surroundings, Unit
+from watchdog.gateway.facts import Container, HostFacts, Mount, Surroundings, Unit
 from watchdog.gateway.machine import GatewayProcess
 from watchdog.gateway.machine import Machine as RealMachine
 from watchdog.gateway.release import drain_of
@@ -367,7 +367,7 @@ def test_a_pid_file_that_names_another_service_restarts_nothing(unit, uid, argv)
 
 
 def test_a_pid_file_that_names_a_process_in_another_container_restarts_nothing():
-    box = Container("ab" * 32, "postgres", "docker", ("/var/lib/postgres",))
+    box = Container("ab" * 32, "postgres", "docker", (Mount("/var/lib/postgres"),))
     found = decide(replace(FACTS, around=Surroundings(box.id, "docker", containers=(box,))))
     assert not found.may_act and "does not have /home/hermes/.hermes as a volume" in in_english(found.why_not)
 

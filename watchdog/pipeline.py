@@ -83,7 +83,11 @@ def look_again(run: Run, machine: Machine) -> LookAgain:
 
 def check(run: Run, start: datetime | None) -> Report:
     """Read from `start` on, evaluate the rules that are due, and say what changes about the incidents."""
-    sources = replace(run.sources, measured=store.past_measurements(run.store, run.now))
+    sources = replace(
+        run.sources,
+        measured=store.past_measurements(run.store, run.now),
+        failed_restarts=store.failed_restarts(run.store, run.now),
+    )
     seen, reading = look(run.rules, sources, start, run.now)
     known = store.known_incidents(run.store, start or run.now)
     changes = fold(known, seen, run.not_due, start or run.now, run.now)

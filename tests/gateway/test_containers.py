@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from watchdog.gateway import containers
-from watchdog.gateway.containers import in_cgroup, surroundings
+from watchdog.gateway.cgroup import in_cgroup, in_other_namespace
+from watchdog.gateway.containers import surroundings
 from watchdog.gateway.decide import decide
-from watchdog.gateway.facts import Container, HostFacts, Service, Surroundings
+from watchdog.gateway.facts import Container, HostFacts, Mount, Service, Surroundings, Unit
 from watchdog.gateway.last_life import FILE
 from watchdog.gateway.machine import GatewayProcess, Machine, look_at_container
 from watchdog.gateway.reasons import MayNot, Warn
-from watchdog.gateway.supervisor import DOCKER, PODMAN, PROCESS, S6, UNKNOWN, Supervisor
+from watchdog.gateway.supervisor import DOCKER, PODMAN, PROCESS, S6, SYSTEM, UNKNOWN, Supervisor
 from watchdog.model import Reason
 from watchdog.notify.translate import in_english
 from watchdog.steps import gateway as step
@@ -29,7 +29,7 @@ from watchdog.system.commands import NOT_ALLOWED, TOO_LONG, Ran
 HOME = "/srv/hermes"
 ID, OTHER = "ab" * 32, "cd" * 32
 ARGV = ("/opt/hermes/.venv/bin/hermes", "gateway", "run")
-BOX = Container(ID, "hermes-gateway", "docker", (HOME,))
+BOX = Container(ID, "hermes-gateway", "docker", (Mount(HOME, "/opt/data"),))
 ALIVE = HostFacts(
     HOME, 0, "root", "hermes", 1000, pid=4711, pid_uid=1000, cgroup=f"0::/docker/{ID}\n", argv=ARGV
 )
@@ -106,7 +106,9 @@ def test_the_engine_that_the_environment_names_stands_in_the_command(monkeypatch
 
 
 def test_a_dead_gateway_is_found_by_the_volume_of_its_container() -> None:
-    found = dead(containers=(replace(BOX, running=False), Container(OTHER, "db", "docker", ("/srv/db",))))
+    found = dead(
+        containers=(replace(BOX, running=False), Container(OTHER, "db", "docker", (Mount("/srv/db"),)))
+    )
     assert found.start == ("docker", "start", "abababababab")
 
 
@@ -186,7 +188,7 @@ def test_without_an_engine_the_command_for_the_host_is_told() -> None:
 
 
 def test_the_lock_held_in_a_container_without_this_volume_is_not_believed() -> None:
-    stranger = replace(BOX, name="postgres", sources=("/srv/db",))
+    stranger = replace(BOX, name="postgres", mounts=(Mount("/srv/db"),))
     found = alive(containers=(stranger,))
     assert not found.may_act and found.why_not and found.why_not.key == MayNot.CONTAINER_OTHER
     assert alive(containers=(stranger,), contained=True).may_act  # there the host's paths mean nothing
@@ -276,7 +278,8 @@ def test_a_restart_that_the_engine_refuses_has_failed_and_nothing_else_is_tried(
 
 def told(box_id: str = ID, name: str = "/hermes-gateway", source: str = HOME, **more: object) -> str:
     known = {"id": box_id, "name": name, "running": False, "paused": False, "oom": False, "stop": None}
-    rest = {"path": "/init", "args": ["gateway", "run"], "mounts": [{"Type": "bind", "Source": source}]}
+    mount = {"Type": "bind", "Source": source, "Destination": "/opt/data", "RW": True}
+    rest = {"path": "/init", "args": ["gateway", "run"], "mounts": [mount], "rm": False, "labels": None}
     return json.dumps({**known, **rest, **more})
 
 
@@ -325,7 +328,7 @@ def test_a_home_that_shows_a_container_is_looked_for_among_the_mounts_through_li
     )
     found = look(home, ask)
     assert [box.name for box in found.containers] == ["hermes-gateway"] and found.troubles == ()
-    assert containers.mounts(found.containers[0], home) and found.containers[0].runs_gateway
+    assert found.containers[0].has(str(home), "/opt/data") and found.containers[0].runs_gateway
     assert [argv[1] for argv in asked] == ["ps", "inspect"]
 
 
@@ -333,7 +336,7 @@ def test_the_container_that_was_seen_before_is_asked_for_by_its_id_alone(home: P
     (home / "state").mkdir()
     (home / "state" / FILE).write_text(json.dumps({"life": [1, 2], "container": ID, "names": []}))
     ask, asked = engine({"inspect": Ran(0, told(source=str(home)))})
-    assert look(home, ask).last_id == ID and [argv[-1] for argv in asked] == [ID]
+    assert look(home, ask).last_id == ID and [argv[-2:] for argv in asked] == [(ID, ID[:12])]
 
 
 def test_a_container_that_was_made_anew_is_found_by_its_volume(home: Path) -> None:
@@ -475,3 +478,107 @@ def test_a_host_process_with_the_inner_number_is_never_the_gateway(home: Path) -
     ask, _ = engine({"ps": Ran(0, ID), "inspect": Ran(0, told(source=str(home)))})
     found = decide(replace(DEAD, home=str(home), around=look(home, ask)))
     assert found.kind == DOCKER and found.kind != PROCESS and found.argv == ()
+
+
+# -- which container is not meant ------------------------------------------------------------------------------------------
+
+
+def test_a_container_that_sees_the_whole_disk_is_not_taken_for_the_one_that_is_gone() -> None:
+    """node-exporter and the like mount / read-only, and other programs a folder above the home."""
+    exporter = Container(OTHER, "node-exporter", "docker", (Mount("/", "/rootfs", writable=False),))
+    backup = Container(OTHER, "backup", "docker", (Mount("/srv", "/srv"),))
+    for stranger in (exporter, backup):
+        found = dead(containers=(stranger,), last_id=ID, inner_home="/opt/data")
+        assert found.kind == UNKNOWN and found.start == () and found.why_not
+        assert found.why_not.key == MayNot.CONTAINER_UNKNOWN and "at /opt/data" in in_english(found.why_not)
+
+
+def test_a_profile_below_the_volume_is_found_by_its_path_inside() -> None:
+    profile = replace(DEAD, home=f"{HOME}/profiles/work")
+    for inner, kind in (("/opt/data/profiles/work", DOCKER), ("/opt/data/profiles/other", UNKNOWN)):
+        assert decide(replace(profile, around=around(inner_home=inner))).kind == kind
+
+
+def test_another_container_named_like_the_short_id_is_not_reached_by_a_command(home: Path) -> None:
+    named = told(OTHER, name=f"/{ID[:12]}", source="/srv/db")
+    ask, _ = engine({"ps": Ran(0, f"{ID}\n{OTHER}"), "inspect": Ran(0, f"{told(source=str(home))}\n{named}")})
+    found = decide(replace(DEAD, home=str(home), around=look(home, ask)))
+    assert found.container == "hermes-gateway" and found.start == ("docker", "start", ID)
+
+
+def test_a_container_that_a_stop_deletes_is_restarted_and_never_stopped() -> None:
+    found = alive(containers=(replace(BOX, auto_remove=True),))
+    assert found.refusal(["restart"]) is None
+    refused = found.refusal(["stop", "start"])
+    assert refused is not None and "hermes-gateway was made with --rm" in in_english(refused)
+
+
+def test_a_container_that_a_unit_starts_again_by_itself_is_left_to_the_unit(home: Path) -> None:
+    line = told(source=str(home), labels={"PODMAN_SYSTEMD_UNIT": "hermes.service"})
+    ask, _ = engine({"ps": Ran(0, ID), "inspect": Ran(0, line)})
+    found = decide(replace(DEAD, home=str(home), around=look(home, ask)))
+    assert not found.may_act and "started and stopped by hermes.service" in in_english(found.why_not)
+    unit = Unit("hermes.service", SYSTEM, 99, "podman start hermes", "", "root")
+    known = decide(replace(DEAD, home=str(home), around=look(home, ask), units=(unit,)))
+    assert known.stop == ("/usr/bin/systemctl", "stop", "hermes.service") and known.container_id == ID
+
+
+def test_a_container_of_an_unknown_engine_is_watched_and_nothing_of_it_is_started_here() -> None:
+    strange = replace(ALIVE, cgroup="0::/kubepods/burstable/pod1/cri-containerd-x.scope\n")
+    found = decide(replace(strange, around=Surroundings(other_namespace=True)))
+    assert (
+        not found.may_act
+        and found.argv == ()
+        and "engine that the watchdog does not know" in in_english(found.why_not)
+    )
+
+
+def test_a_unit_of_the_host_is_not_taken_for_one_of_the_same_name_in_a_container() -> None:
+    command = "{ argv[]=python -m hermes_cli.main gateway run }"
+    unit = Unit("hermes-gateway.service", SYSTEM, 99, command, HOME, "hermes")
+    inside = replace(ALIVE, units=(unit,), around=Surroundings(other_namespace=True))
+    lxc = replace(inside, cgroup="0::/lxc.payload.web/system.slice/hermes-gateway.service\n")
+    assert not decide(lxc).may_act
+    quadlet = replace(inside, cgroup=f"0::/system.slice/{unit.name}/libpod-payload-{ID}\n")
+    assert decide(quadlet).restart == ("/usr/bin/systemctl", "restart", "hermes-gateway.service")
+
+
+def test_this_process_is_in_no_other_namespace() -> None:
+    assert not in_other_namespace(os.getpid())
+
+
+def test_a_container_that_its_engine_does_not_know_belongs_to_another_engine() -> None:
+    found = alive(containers=())
+    assert "docker answers and does not know this container" in in_english(found.why_not)
+    assert "On its host: docker restart abababababab" in in_english(found.why_not)
+
+
+def test_the_other_command_is_asked_where_the_likely_engine_does_not_know_the_container(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """podman's socket, served to the docker command, while podman itself looks at another storage."""
+    (Path(os.environ["PATH"]) / "podman").symlink_to("docker")
+    monkeypatch.setenv("CONTAINERS_STORAGE_CONF", "/x")
+    asked: list[str] = []
+
+    def ask(argv: Sequence[str], timeout: float, env: object = None) -> Ran:
+        asked.append(argv[0])
+        return Ran(0, told(source=str(home))) if argv[0] == "docker" else Ran(1, "Error: no such object: ab")
+
+    (home / "state").mkdir()
+    (home / "state" / FILE).write_text(json.dumps({"life": [1, 2], "container": ID, "names": []}))
+    found = look(home, ask)
+    assert [box.tool for box in found.containers] == ["docker"] and found.troubles == ()
+
+
+def test_in_a_container_with_the_socket_the_home_is_looked_for_by_its_path_on_the_host() -> None:
+    seen = around(containers=(BOX, replace(BOX, id=OTHER, mounts=(Mount("/opt/data", "/opt/data"),))))
+    seen = replace(seen, contained=True, host_home=HOME, inner_home="/opt/data")
+    assert decide(replace(DEAD, home="/opt/data", around=seen)).container_id == ID
+
+
+def test_a_restart_that_the_engine_never_ends_says_how_long_was_waited(tmp_path: Path) -> None:
+    play = Play(tmp_path, alive(), {})
+    machine = replace(play.machine, run=lambda argv, timeout, env=None: Ran(TOO_LONG, ""))
+    outcome = step.run(step.Args("restart"), machine)
+    assert not outcome.ok and in_english(outcome.reason) == "not done after 2 minutes; it was ended"

@@ -46,7 +46,7 @@ from watchdog.steps import KINDS, heal_database, set_aside
 from watchdog.steps import gateway as gateway_step
 from watchdog.steps.command import Args as CommandArgs
 from watchdog.steps.common import failed, ok
-from watchdog.store import Store, questions
+from watchdog.store import Store, failed_restarts, questions
 from watchdog.store import plans as rows
 from watchdog.store.plans import StepRow
 from watchdog.store.questions import Question
@@ -179,6 +179,15 @@ def test_when_it_is_not_better_the_watchdog_disarms_itself_and_says_why(store, m
     assert disarmed(store, machine).why.key == Ended.DID_NOT_HELP
     (held,) = propose(machine, store)
     assert held.hold.until is None and "did not help" in waits_for(held)
+
+
+def test_a_restart_that_failed_is_remembered_so_that_its_stop_is_not_taken_for_a_wish(store, machine):
+    plan = approved(store, machine)
+    assert failed_restarts(store, machine.now) == ()
+    began = machine.now
+    world = replace(machine.world(), run=lambda argv, timeout, env=None: Ran(1, "error during connect: EOF"))
+    assert not carry_out(plan.id, RepairJob(store, world, machine.look_again))[-1].ok
+    assert failed_restarts(store, machine.now) == (began,)
 
 
 def test_blind_is_not_quiet(store, machine):

@@ -18,7 +18,7 @@ from homes import farewells
 from watchdog.model import Measurement
 from watchdog.pipeline import look
 from watchdog.sources import journal
-from watchdog.sources.process import last_words, lived_until, observe
+from watchdog.sources.process import failed_to_start_again, last_words, lived_until, observe
 from watchdog.sources.read import Sources
 
 STOPPED_AT = datetime(2026, 5, 19, 10, 16, 2, 500_000, tzinfo=UTC)
@@ -137,6 +137,35 @@ def test_an_earlier_check_that_saw_it_alive_is_a_sign_of_life(home):
     assert event is not None
     lived_until(event, [Measurement(seen_at, {"pid": "4000000"}), Measurement(NOW, {"free": 1})])
     assert event.facts["alive_at"] == seen_at.isoformat() and event.facts["missing_at"] == NOW.isoformat()
+
+
+@pytest.mark.parametrize(
+    ("restart", "starts", "state"),
+    [
+        (after(-5), [after(-60)], "dead"),  # it ended while our restart was at work, and nothing started it
+        (after(-5), [after(-60), after(-2)], "stopped"),  # it came up again, and somebody stopped it
+        (after(-3600), [after(-7200)], "stopped"),  # long after that
+        (after(60), [after(-60)], "stopped"),  # before it
+    ],
+)
+def test_a_gateway_that_a_failed_repair_left_stopped_is_down_and_not_stopped_on_purpose(
+    home, restart, starts, state
+):
+    folder = home(FAREWELL)
+    written(folder, STOPPED_AT)
+    event, _ = observe(folder, folder / "logs", STOPPED_AT, NOW, farewells())
+    assert event is not None and event.facts["state"] == "stopped"
+    failed_to_start_again(event, [restart], starts)
+    assert event.facts["state"] == state
+
+
+def test_the_rules_see_a_gateway_that_a_failed_repair_left_stopped(book, home):
+    folder = home(FAREWELL)
+    written(folder, STOPPED_AT)
+    for restarts, wanted in ((), []), ((after(-5),), ["gateway-down"]):
+        sources = Sources(folder, zone=UTC, failed_restarts=restarts)
+        seen, _ = look(book.rules, sources, NOW - timedelta(hours=1), NOW)
+        assert [finding.rule for finding in seen.findings] == wanted
 
 
 def test_that_another_process_was_alive_then_says_nothing_of_this_one(home):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from watchdog.gateway.command import gateway_command
-from watchdog.gateway.containers import engine_command, mounts
+from watchdog.gateway.containers import engine_command
 from watchdog.gateway.facts import Container, HostFacts, Service, Unit
 from watchdog.gateway.reasons import Found, MayNot, Name, Warn
 from watchdog.gateway.supervisor import DOCKER, PODMAN, PROCESS, S6, SYSTEM, USER, Supervisor, unknown
@@ -36,8 +36,8 @@ def _by_cgroup(facts: HostFacts) -> Supervisor | None:
         box = next((box for box in around.containers if box.id == around.id), None)
         if box is None:
             return _hidden_container(facts)
-        if not around.contained and not mounts(box, facts.home):
-            fields = {"pid": facts.pid, "container": box.name or box.short_id, "home": facts.home}
+        if not around.contained and not box.has(facts.home):
+            fields = {"pid": facts.pid, "container": box.title, "home": facts.home}
             return unknown(Reason(MayNot.CONTAINER_OTHER, fields))
         return _container(box, facts, Reason(Found.CGROUP))
     if around.service:
@@ -51,11 +51,22 @@ def _by_cgroup(facts: HostFacts) -> Supervisor | None:
             continue
         scope = USER if "/user@" in path else SYSTEM
         unit = next((unit for unit in facts.units if unit.name == names[-1] and unit.scope == scope), None)
-        if unit and _is_its_unit(unit, facts):
+        if unit and _is_its_unit(unit, facts) and (not around.other_namespace or _holds(unit, path, facts)):
             return _unit(unit, facts, Reason(Found.CGROUP))
         # Started from cron, ssh or a terminal service: that unit is not the gateway's, and is not ours to
         # restart.
+    if around.other_namespace:
+        # Of an engine that we do not know: its program and its paths mean nothing here.
+        return unknown(Reason(MayNot.OTHER_NAMESPACE, {"pid": facts.pid}))
     return None
+
+
+def _holds(unit: Unit, path: str, facts: HostFacts) -> bool:
+    """Whether a process of another namespace is this unit's: a machine in a container may have one of that name.
+
+    podman below a unit of systemd puts the container into the unit's own cgroup.
+    """
+    return unit.main_pid == facts.pid or "/libpod-payload-" in path
 
 
 def _is_its_unit(unit: Unit, facts: HostFacts) -> bool:
@@ -81,14 +92,16 @@ def _by_name(facts: HostFacts) -> Supervisor:
     if facts.chosen:
         return _chosen(facts)
     units = [unit for unit in facts.units if unit.home == facts.home and _starts_a_gateway(unit)]
-    boxes, found = _boxes(facts)
+    boxes = facts.around.candidates(facts.home)
+    last = [box for box in boxes if box.id == facts.around.last_id]
+    found = Reason(Found.LAST_LIFE if last else Found.MOUNT)
     if facts.pid and facts.cgroup:
         # A living process whose cgroup names neither unit nor container was started by hand; a unit file that
         # also exists would start a second one.
         return _process(facts, units)
     if len(boxes) + len(units) > 1:
         names = (
-            *(Reason(Name.CONTAINER, {"container": box.name or box.short_id}) for box in boxes),
+            *(Reason(Name.CONTAINER, {"container": box.title}) for box in boxes),
             *(_unit(unit, facts, found).name for unit in units),
         )
         return unknown(Reason(MayNot.SEVERAL, {"names": names}))
@@ -115,28 +128,18 @@ def _chosen(facts: HostFacts) -> Supervisor:
     return unknown(Reason(MayNot.NO_SUCH_UNIT, {"unit": facts.chosen}))
 
 
-def _boxes(facts: HostFacts) -> tuple[list[Container], Reason]:
-    """The containers that may run this home's gateway, best first known, and by what they were recognised."""
-    around = facts.around
-    if last := [box for box in around.containers if box.id == around.last_id]:
-        return last, Reason(Found.LAST_LIFE)
-    boxes = [box for box in around.containers if mounts(box, facts.home)]
-    # A dashboard often has the same volume; its command tells it from the gateway.
-    running = [box for box in boxes if box.runs_gateway]
-    return running if len(running) == 1 else boxes, Reason(Found.MOUNT)
-
-
 # -- containers ------------------------------------------------------------------------------------------------------------
 
 
 def _no_container(facts: HostFacts) -> Reason:
     around = facts.around
     if around.troubles and around.last_id:
-        fields = {"id": around.last_id[:12], "why": around.troubles[0]}
+        trouble = around.troubles[0]
+        fields = {"id": around.last_id[:12], "tool": trouble.fields["tool"], "why": trouble}
         return Reason(MayNot.CONTAINER_DOWN, fields)
     if around.troubles:
         return around.troubles[0]
-    return Reason(MayNot.CONTAINER_UNKNOWN, {"home": facts.home, "id": around.last_id[:12]})
+    return Reason(MayNot.CONTAINER_UNKNOWN, {"home": facts.home, "inside": around.inner_home or "/opt/data"})
 
 
 def _hidden_container(facts: HostFacts) -> Supervisor:
@@ -150,12 +153,13 @@ def _hidden_container(facts: HostFacts) -> Supervisor:
             known, kind=S6, unit=around.service.name, uid=facts.owner_uid, by_signal=True, notes=notes
         )
     fields = {"id": short_id, "command": f"{around.tool} restart {short_id}"}
-    why = around.troubles[0] if around.troubles else Reason(MayNot.ENGINE_MISSING, {"tool": around.tool})
+    own = Reason(MayNot.ENGINE_OTHER, {"tool": around.tool, "owner": facts.owner})
+    why = around.troubles[0] if around.troubles else own
     return replace(known, may_act=False, why_not=Reason(MayNot.CONTAINER_HIDDEN, {**fields, "why": why}))
 
 
 def _container(box: Container, facts: HostFacts, found: Reason) -> Supervisor:
-    around, name = facts.around, box.name or box.short_id
+    around, name = facts.around, box.title
     engine = engine_command(box.tool)
     patience = max(filter(None, (box.stop_timeout, facts.drain)), default=timedelta(seconds=30))
     wait = int(patience.total_seconds()) + 10
@@ -170,31 +174,40 @@ def _container(box: Container, facts: HostFacts, found: Reason) -> Supervisor:
         warnings=_container_warnings(box, facts),
     )
     if box.paused:
-        fields = {"container": name, "command": " ".join((*engine, "unpause", box.short_id))}
+        fields = {"container": name, "command": " ".join((*engine, "unpause", box.address))}
         return replace(known, may_act=False, why_not=Reason(MayNot.CONTAINER_PAUSED, fields))
     if around.service and box.running:
-        return _service(around.service, facts, known, (*engine, "exec", box.short_id))
-    restart = (*engine, "restart", "-t", str(wait), box.short_id)
+        return _service(around.service, facts, known, (*engine, "exec", box.address))
+    if box.manager:
+        if unit := next((unit for unit in facts.units if unit.name == box.manager), None):
+            return replace(_unit(unit, facts, found), container=name, container_id=box.id)
+        fields = {"container": name, "manager": box.manager}
+        return replace(known, may_act=False, why_not=Reason(MayNot.CONTAINER_MANAGED, fields))
+    restart = (*engine, "restart", "-t", str(wait), box.address)
     also = (Reason(Warn.ALSO_RESTARTED, {"container": name, "names": around.neighbours}),)
     return replace(
         known,
-        stop=(*engine, "stop", "-t", str(wait), box.short_id),
+        stop=(*engine, "stop", "-t", str(wait), box.address),
         # Starting a container that runs already changes nothing.
-        start=restart if box.running and not facts.pid else (*engine, "start", box.short_id),
+        start=restart if box.running and not facts.pid else (*engine, "start", box.address),
         restart=restart,
+        stop_deletes=box.auto_remove,
         notes=also if around.neighbours else (),
     )
 
 
 def _container_warnings(box: Container, facts: HostFacts) -> tuple[Reason, ...]:
-    name = box.name or box.short_id
     others = [
-        other.name or other.short_id
+        other.title
         for other in facts.around.containers
-        if other.id != box.id and mounts(other, facts.home)
+        if other.id != box.id and other.has(facts.home, writable=True)
     ]
     return (
-        *((Reason(Warn.OUT_OF_MEMORY, {"container": name}),) if box.out_of_memory and not facts.pid else ()),
+        *(
+            (Reason(Warn.OUT_OF_MEMORY, {"container": box.title}),)
+            if box.out_of_memory and not facts.pid
+            else ()
+        ),
         *((Reason(Warn.SHARED_HOME, {"names": tuple(others)}),) if others else ()),
     )
 

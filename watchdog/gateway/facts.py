@@ -27,23 +27,58 @@ class Unit:
 
 
 @dataclass(frozen=True)
+class Mount:
+    """A folder of the host in a container."""
+
+    source: str  # on the host, links resolved
+    inside: str = ""
+    writable: bool = True
+
+    def path_of(self, folder: str) -> str:
+        """What this folder of the host is called inside; '' when it is not there."""
+        if folder == self.source:
+            return self.inside or folder
+        above = self.source.rstrip("/") + "/"
+        return self.inside.rstrip("/") + "/" + folder.removeprefix(above) if folder.startswith(above) else ""
+
+
+@dataclass(frozen=True)
 class Container:
     """One container as docker or podman tells it."""
 
     id: str  # 64 hex digits
     name: str
     tool: str  # docker or podman
-    sources: tuple[str, ...] = ()  # folders of the host that it mounts, links resolved
+    mounts: tuple[Mount, ...] = ()
     running: bool = True
     paused: bool = False
     out_of_memory: bool = False  # the last run was ended by the kernel for that
     stop_timeout: timedelta | None = None
     runs_gateway: bool = False  # its command names the gateway
+    auto_remove: bool = False  # made with --rm: a stop deletes it
+    manager: str = ""  # the systemd unit or the swarm service that starts it again by itself
+    name_taken: bool = (
+        False  # another container bears our short id as its name, and a command would reach that one
+    )
 
     @property
     def short_id(self) -> str:
-        """As `docker ps` shows it; unlike a name it is never given to another container."""
+        """As `docker ps` shows it."""
         return self.id[:12]
+
+    @property
+    def address(self) -> str:
+        """What a command calls it: its id, because a name can be given to another container."""
+        return self.id if self.name_taken else self.short_id
+
+    @property
+    def title(self) -> str:
+        return self.name or self.short_id
+
+    def has(self, home: str, inside: str = "", writable: bool = False) -> bool:
+        """Whether this folder of the host is in it, and there called `inside` where that is known."""
+        paths = [mount.path_of(home) for mount in self.mounts if mount.writable or not writable]
+        return any(path == inside if inside else path for path in paths)
 
 
 @dataclass(frozen=True)
@@ -68,6 +103,23 @@ class Surroundings:
     service: Service | None = None
     neighbours: tuple[str, ...] = ()  # what else runs in the container
     contained: bool = False  # we are in a container ourselves, where paths of the host mean nothing
+    host_home: str = (
+        ""  # what the home is called on the host, when we are in a container that the engine shows us
+    )
+    inner_home: str = ""  # what the gateway last called its home
+    other_namespace: bool = False  # the gateway is in a container that we do not recognise
+
+    def candidates(self, home: str) -> tuple[Container, ...]:
+        """The containers that may run the gateway of this home when it does not live: the one it was last
+        seen in, else those that have the home as a volume, in the place where the gateway knows it.
+        """
+        if last := tuple(box for box in self.containers if box.id == self.last_id):
+            return last
+        folder = self.host_home or home
+        boxes = tuple(box for box in self.containers if box.has(folder, self.inner_home, writable=True))
+        # A dashboard often has the same volume; its command tells it from the gateway.
+        running = tuple(box for box in boxes if box.runs_gateway)
+        return running if len(running) == 1 else boxes
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from watchdog.gateway.cgroup import container_of
 from watchdog.system.files import read_object, read_small, read_text
 from watchdog.system.procfs import lock_holder, start_time_of
 from watchdog.values import regex
@@ -41,15 +42,10 @@ def remember(home: Path, state: Path) -> None:
         fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with open(fd, "w") as file:
             kept = [name for name in names if _NAME.fullmatch(name)]
-            json.dump({"life": life, "container": _container_of(pid), "names": kept}, file)
+            json.dump({"life": life, "container": container_of(pid)[1], "names": kept}, file)
         os.replace(part, state / FILE)
     except OSError:
         return  # of another user, or no room: a start goes without this advice
-
-
-def _container_of(pid: int) -> str:
-    found = re.search(r"[0-9a-f]{64}", read_text(f"/proc/{pid}/cgroup"))
-    return found[0] if found and found[0] not in read_text("/proc/self/cgroup") else ""
 
 
 def last_container(state: Path) -> str:

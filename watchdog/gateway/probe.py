@@ -23,6 +23,7 @@ from watchdog.model import Reason
 from watchdog.system.commands import Runner
 from watchdog.system.files import read_text
 from watchdog.system.privileges import hands
+from watchdog.system.procfs import parent_of
 from watchdog.system.users import folder_of, name_of
 from watchdog.values import dataclass
 
@@ -102,13 +103,8 @@ def inside_gateway(pid: int) -> Reason | None:
     while pid and above > 1 and seen < 100:
         if above == pid:
             return Reason(MayNot.CHILD_OF_GATEWAY, {"pid": pid})
-        above, seen = _parent(above), seen + 1
+        above, seen = parent_of(above), seen + 1
     return None
-
-
-def _parent(pid: int) -> int:
-    fields = read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()
-    return int(fields[1]) if len(fields) > 1 else 0
 
 
 def _uid_of(pid: int) -> int:

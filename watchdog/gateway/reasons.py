@@ -57,10 +57,14 @@ class MayNot(StrEnum):
     CONTAINER_PAUSED = "may-not.container-paused"
     CONTAINER_OTHER = "may-not.container-other"
     CONTAINER_UNKNOWN = "may-not.container-unknown"
+    CONTAINER_MANAGED = "may-not.container-managed"
+    STOP_DELETES = "may-not.stop-deletes"
+    OTHER_NAMESPACE = "may-not.other-namespace"
     ENGINE_MISSING = "may-not.engine-missing"
     ENGINE_SILENT = "may-not.engine-silent"
     ENGINE_REFUSES = "may-not.engine-refuses"
     ENGINE_FAILS = "may-not.engine-fails"
+    ENGINE_OTHER = "may-not.engine-other"
     ONLY_RESTARTS = "may-not.only-restarts"
 
 

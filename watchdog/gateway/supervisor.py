@@ -53,6 +53,7 @@ class Supervisor:
     container_id: str = ""
     kill: tuple[str, ...] = ()  # s6: where SIGTERM does not end the gateway
     by_signal: bool = False  # s6 out of reach: the process is signalled, and s6 starts it again
+    stop_deletes: bool = False  # a container that was made with --rm
 
     @property
     def patience(self) -> timedelta:
@@ -82,6 +83,8 @@ class Supervisor:
             return self.why_not
         if self.by_signal and set(verbs) - {"restart"}:
             return Reason(MayNot.ONLY_RESTARTS, {"name": self.name, "id": self.container_id[:12]})
+        if self.stop_deletes and "stop" in verbs:
+            return Reason(MayNot.STOP_DELETES, {"container": self.container})
         return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from watchdog.gateway.evidence import read_evidence, read_saved_evidence
@@ -19,6 +19,7 @@ from watchdog.values import regex
 
 BEFORE_ALL = datetime(1970, 1, 1, tzinfo=UTC)
 _TAIL = 128 * 1024
+_OURS = timedelta(minutes=30)  # the longest that a stop of ours may take, with the gateway's own drain
 _SESSIONS = 2_000_000  # bytes; the index of a few thousand chats
 _MESSAGE = regex(rb"(?m)^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) [A-Z]+(?: \[[^\]\n]*\])? [\w.-]+: (.*)$")
 _BLIND = {
@@ -131,6 +132,19 @@ def lived_until(event: Event, measured: Iterable[Measurement]) -> None:
     if facts.get("alive_at", "") < last <= missing_at:
         facts["alive_at"] = last
         event.facts = facts
+
+
+def failed_to_start_again(event: Event, restarts: Iterable[datetime], starts: Iterable[datetime]) -> None:
+    """Call a gateway dead that said farewell because a repair of ours stopped it, and that was not started again.
+
+    `restarts` are the times of repairs that should have left it running and failed, `starts` those in its log.
+    """
+    if event.facts.get("state") != State.STOPPED:
+        return
+    stopped_at, last_start = datetime.fromisoformat(event.facts["since"]), max(starts, default=None)
+    for at in restarts:
+        if at <= stopped_at <= at + _OURS and (last_start is None or last_start < at):
+            event.facts = {**event.facts, "state": State.DEAD, "unsaid": "yes"}
 
 
 def sessions(home: Path) -> list[Event]:

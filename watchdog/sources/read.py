@@ -49,6 +49,7 @@ class Sources:
     plain: bool = False  # no gate: every record is parsed and shown to every pattern (the reference engine)
     vocabulary: Vocabulary = field(default_factory=shipped_vocabulary)  # how the lines in there are written
     measured: tuple[Measurement, ...] = ()  # at past checks
+    failed_restarts: tuple[datetime, ...] = ()  # repairs of ours that should have left the gateway running
 
     @property
     def logs(self) -> Path:
@@ -202,6 +203,9 @@ def _read(
             )
         if process is not None:
             gateway.lived_until(process, sources.measured)
+            if sources.failed_restarts:
+                starts = starts_in_log(sources, min(sources.failed_restarts), now)
+                gateway.failed_to_start_again(process, sources.failed_restarts, starts)
             if process.facts["state"] in ("running", "frozen") and process.facts.get("pid"):
                 reading.measured["pid"] = process.facts["pid"]
             yield process

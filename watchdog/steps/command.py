@@ -9,9 +9,8 @@ from pathlib import PurePath
 from watchdog.config.yaml import Section
 from watchdog.gateway.machine import Machine
 from watchdog.model import Outcome, Reason
-from watchdog.steps.common import failed, ok, written
-from watchdog.steps.reasons import Describe, Done, Failed, What
-from watchdog.system.commands import NOT_THERE, TOO_LONG
+from watchdog.steps.common import command_failure, failed, ok, written
+from watchdog.steps.reasons import Describe, Done, What
 from watchdog.text import harmless, redact
 from watchdog.values import dataclass
 
@@ -104,8 +103,4 @@ def run(args: Args, machine: Machine) -> Outcome:
     what, output = Reason(What.COMMAND, {"program": args.run[0]}), redact(ran.output)
     if ran.code == 0:
         return ok(what, Reason(Done.COMMAND), output)
-    if ran.code == NOT_THERE:
-        return failed(what, Reason(Failed.NO_PROGRAM, {"program": args.run[0]}), output)
-    if ran.code == TOO_LONG:
-        return failed(what, Reason(Failed.TOO_LONG, {"within": args.within}), output)
-    return failed(what, Reason(Failed.EXIT_CODE, {"code": ran.code, "command": written(args.run)}), output)
+    return failed(what, command_failure(ran, args.run, args.within), output)

@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import timedelta
 from pathlib import Path
@@ -16,7 +16,8 @@ from watchdog.config.recipes import HOLE, NAME, texts_of
 from watchdog.config.yaml import Section
 from watchdog.errors import WatchdogError
 from watchdog.model import Outcome, OutcomeKind, Reason, Step
-from watchdog.steps.reasons import Describe, Unfit
+from watchdog.steps.reasons import Describe, Failed, Unfit
+from watchdog.system.commands import NOT_THERE, TOO_LONG, Ran
 from watchdog.text import harmless
 
 
@@ -150,6 +151,15 @@ def database(name: str, home: Path, there: bool = True) -> Path:
         if walked == root / inside and not stat.S_ISREG(mode):
             raise WatchdogError(f"{walked} is not a plain file")
     return root / inside
+
+
+def command_failure(ran: Ran, argv: Sequence[str], within: timedelta) -> Reason:
+    """How a command failed that ended with another exit code than 0."""
+    if ran.code == NOT_THERE:
+        return Reason(Failed.NO_PROGRAM, {"program": argv[0]})
+    if ran.code == TOO_LONG:
+        return Reason(Failed.TOO_LONG, {"within": within})
+    return Reason(Failed.EXIT_CODE, {"code": ran.code, "command": written(argv)})
 
 
 def ok(what: Reason, reason: Reason, output: str = "") -> Outcome:

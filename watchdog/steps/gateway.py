@@ -9,7 +9,7 @@ from watchdog.gateway.machine import GatewayProcess, Machine
 from watchdog.gateway.supervisor import PROCESS
 from watchdog.model import Outcome, Reason
 from watchdog.steps import bare_process as bare
-from watchdog.steps.common import failed, ok, written
+from watchdog.steps.common import command_failure, failed, ok, written
 from watchdog.steps.reasons import Describe, Done, Failed, What
 from watchdog.values import dataclass, replace
 
@@ -105,9 +105,7 @@ def _ordered(args: Args, machine: Machine, before: GatewayProcess, command: tupl
     what, patience = Reason(What(f"what.{args.do}")), machine.supervisor.patience
     ran = machine.run(command, patience.total_seconds())
     if ran.code != 0:
-        return failed(
-            what, Reason(Failed.EXIT_CODE, {"code": ran.code, "command": written(command)}), ran.output
-        )
+        return failed(what, command_failure(ran, command, patience), ran.output)
     if args.do != "stop":
         return replace(_up(what, machine, before), output=ran.output)
     # systemd and docker return when it has ended; s6 at once

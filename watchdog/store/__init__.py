@@ -5,7 +5,7 @@ from watchdog.values import TYPE_CHECKING, lazy
 
 if TYPE_CHECKING:
     from watchdog.store.incidents import all_incidents, known_incidents, record_check
-    from watchdog.store.measurements import past_measurements
+    from watchdog.store.measurements import failed_restarts, past_measurements
     from watchdog.store.messages import QUESTIONS, worth_telling
     from watchdog.store.plans import history, note_starts
     from watchdog.store.questions import any_asked, work_left
@@ -15,6 +15,7 @@ __all__ = [
     "Store",
     "all_incidents",
     "any_asked",
+    "failed_restarts",
     "history",
     "known_incidents",
     "note_starts",
@@ -29,7 +30,7 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     incidents=("all_incidents", "known_incidents", "record_check"),
-    measurements=("past_measurements",),
+    measurements=("failed_restarts", "past_measurements"),
     messages=("QUESTIONS", "worth_telling"),
     plans=("history", "note_starts"),
     questions=("any_asked", "work_left"),

@@ -32,6 +32,17 @@ def past_measurements(store: Store | None, now: datetime) -> tuple[Measurement, 
     )
 
 
+def failed_restarts(store: Store | None, now: datetime) -> tuple[datetime, ...]:
+    """When repairs of the last hours began that should have left the gateway running, and failed."""
+    if store is None:
+        return ()
+    rows = store.db.execute(
+        "SELECT DISTINCT at FROM actions WHERE at >= ? AND restarted = 1 AND state IN ('failed', 'undone')",
+        [stamp(now - KEEP)],
+    ).fetchall()
+    return tuple(at for row in rows if (at := when(row["at"])) is not None)
+
+
 def save_measurement(store: Store, now: datetime, facts: Mapping[str, Any]) -> None:
     """Keep it beside those of the last hours; it takes the place of one that followed its own forerunner closely."""
     newest = store.db.execute("SELECT id, at FROM measurements ORDER BY at DESC LIMIT 2").fetchall()

@@ -40,6 +40,12 @@ def exists(pid: int) -> bool:
         return False
 
 
+def parent_of(pid: int) -> int:
+    """The process that started it, or adopted it; 0 when there is none to be seen."""
+    fields = _stat(pid)
+    return int(fields[1]) if len(fields) > 1 else 0
+
+
 def command_of(pid: int) -> tuple[str, ...]:
     """The argument list of a process; () when it cannot be read."""
     try:
