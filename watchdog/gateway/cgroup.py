@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from watchdog.system.files import read_text
+from watchdog.values import regex
 
-_CONTAINER = re.compile(r"(?:^|/)(?:(docker|libpod|crio)-)?([0-9a-f]{64})(?:\.scope)?(?:/|$)")
+_CONTAINER = regex(r"(?:^|/)(?:(docker|libpod|crio)-)?([0-9a-f]{64})(?:\.scope)?(?:/|$)")
+_NUMBERS = regex(r"(?m)^NSpid:\s*(.*)$")
 
 
 def container_of(pid: int) -> tuple[str, str]:
@@ -26,5 +26,5 @@ def in_cgroup(cgroup: str, ours: str = "") -> tuple[str, str]:
 
 def in_other_namespace(pid: int) -> bool:
     """Whether a process has another number where it runs than here: some container, of whatever engine."""
-    numbers = re.search(r"(?m)^NSpid:\s*(.*)$", read_text(f"/proc/{pid}/status"))
+    numbers = _NUMBERS.search(read_text(f"/proc/{pid}/status"))
     return numbers is not None and len(numbers[1].split()) > 1
