@@ -146,7 +146,7 @@ def _write(path: Path, key: bytes, book: Rulebook) -> None:
 
 
 class Later(Mapping[str, Any]):
-    """The recipes, which only a check that found something needs: their steps are loaded when somebody looks."""
+    """The recipes, which only a check that found something needs: their steps are loaded on first use."""
 
     def __init__(self, packed: bytes):
         self._packed: bytes | None = packed

@@ -25,7 +25,7 @@ class Limits:
     refused_for: timedelta = timedelta(hours=6)
     wrong_tries: int = 5
     locked_for: timedelta = HOUR
-    carry_out_within: timedelta = timedelta(minutes=10)  # an approval that nobody took up by then is void
+    carry_out_within: timedelta = timedelta(minutes=10)  # an approval that was not taken up by then is void
 
 
 def read_limits(limits: Section | None, approval: Section | None = None) -> Limits:

@@ -1,7 +1,7 @@
-"""What can be told of a pattern without matching it: the words it needs, how it begins, how dear it can
+"""What can be told of a pattern without matching it: the words it needs, how it begins, how slow it can
 become.
 
-The words are the cheap test that comes before the dear one: a record without them is never parsed.
+The words are the cheap test that comes before the slow one: a record without them is never parsed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Study:
     ):
         self.words = words  # at least one of them is in every text that it matches; None: no such set
         self.heads = heads  # every text that it matches begins with one of them; None: not known
-        self.degree = degree  # matching takes at most length to this power; None: nobody knows
+        self.degree = degree  # matching takes at most length to this power; None: not known
         self.names = names  # of its groups; None: only the regex package knows
         self.also = also  # of each of these sets, too, one is in every text that it matches
         self.whole = whole  # it matches every text that begins with one of its heads
@@ -191,7 +191,7 @@ class _Cost:
         self.open = 0  # endless repeats whose end can be tried everywhere: each multiplies all that follows
         self.dearest = 0  # the dearest stretch so far
         self.last = (
-            0  # 1: it ends with an endless repeat; whoever comes there has matched, so that it is read once
+            0  # 1: it ends with an endless repeat; what comes there has matched, so that it is read once
         )
         self.ways = 1  # through alternatives and things that may be left out
 

@@ -151,7 +151,7 @@ class NotifySettings:
     per_hour: int = 6
     quiet: QuietHours | None = None
     daily_summary: time | None = None
-    escalate_to: tuple[str, ...] = ()  # tags of targets that hear of a question only when nobody answered
+    escalate_to: tuple[str, ...] = ()  # tags of targets that hear of a question only when no answer came
     ping: Secret | None = None
     ping_limit: timedelta = timedelta(seconds=5)
     host: str = ""  # how messages call this machine; its own name unless told

@@ -17,7 +17,7 @@ from watchdog.text import harmless
 
 _ID = re.compile(r"[a-z][a-z0-9-]{1,60}")
 _APPROVALS = ("ask", "auto", "never")
-# Kinds whose word is a measurement of ours; all others read what somebody wrote.
+# Kinds whose word is a measurement of ours; all others read what a program or a person wrote.
 MEASURED = {
     "gateway": ("pid", "home"),
     "sqlite_health": ("database", "path"),

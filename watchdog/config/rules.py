@@ -160,7 +160,7 @@ def unknown_auto(auto: Iterable[str], recipes: Iterable[str], where: str) -> lis
 
 
 def open_to_others(path: Path, what: str) -> str:
-    """Why this file is not ours alone: whoever can write a rule, a recipe or the list of approvers can act as
+    """Why this file is not ours alone: who can write a rule, a recipe or the list of approvers can act as
     us, or blind us.
     """
     try:

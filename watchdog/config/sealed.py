@@ -1,6 +1,6 @@
 """Small files of values that only we can have written: what an earlier check worked out, so that the next need not.
 
-Such a file is believed only when it is ours, nobody else may write it, and its seal fits its content and
+Such a file is believed only when it is ours, no other user may write it, and its seal fits its content and
 everything that the content was made from; otherwise it is as if it were not there.
 """
 
@@ -21,7 +21,7 @@ def read(path: Path, key: bytes) -> Any:
     with os.fdopen(fd, "rb") as file:
         status = os.fstat(fd)
         if status.st_uid != os.geteuid() or status.st_mode & 0o022:
-            raise ValueError("somebody else may have written it")
+            raise ValueError("another user may have written it")
         content = file.read(LARGEST)
     # pickle trusts what it reads, so what it reads is checked first.
     if _seal(key, content[32:]) != content[:32]:

@@ -40,7 +40,7 @@ class Settings:
 
 
 def zone_of(name: str) -> tzinfo | None:
-    """None for this machine's own zone; ValueError for a name that nobody knows."""
+    """None for this machine's own zone; ValueError for an unknown name."""
     if name == "local":
         return None
     if name.upper() == "UTC":

@@ -16,7 +16,7 @@ _BIG = 1_000_000  # bytes; no rule file is longer
 
 
 class Section:
-    """A mapping of a YAML file, read key by key; what nobody asked for is a mistake."""
+    """A mapping of a YAML file, read key by key; a key that is never asked for is a mistake."""
 
     def __init__(self, node: Any, path: str, problems: list[Problem], name: str = "", vocabulary: Any = None):
         self.node, self.path, self.problems, self.name = node, path, problems, name
@@ -210,7 +210,7 @@ class Section:
         return [Section(item, self.path, self.problems, key, self.vocabulary) for item in node.value]
 
     def done(self) -> None:
-        """Tell the keys that nobody asked for."""
+        """Report the keys that were not asked for."""
         for key, (node, _) in self.nodes.items():
             if key not in self.asked:
                 meant = _nearest(key, self.asked - set(self.nodes))

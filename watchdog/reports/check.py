@@ -175,7 +175,7 @@ def plan_lines(plan: Plan, colour: bool) -> list[str]:
 
 
 def noticed(report: Report, every: timedelta) -> list[datetime]:
-    """When a check would first have told of each incident of a replay, at this pace."""
+    """When a check would first have reported each incident of a replay, at this pace."""
     rounds = [max(0, -((report.start - incident.opened_at) // every)) for incident in report.incidents]
     return [min(report.start + count * every, report.now) for count in rounds]
 

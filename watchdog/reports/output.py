@@ -29,7 +29,7 @@ def write_page(path: Path, text: str, home: str, mode: int) -> None:
 def write_file(path: Path, text: str, mode: int) -> None:
     """The file with this text and mode, all of it or the old one.
 
-    A link, a folder or a device of that name is refused. The folder is held open, so that nobody puts another
+    A link, a folder or a device of that name is refused. The folder is held open, so that no other user puts another
     in its place meanwhile; the new file takes the old one's place by a rename, which follows no link.
     """
     try:

@@ -184,7 +184,7 @@ def sentence_case(text: str) -> str:
 
 
 def as_of(status: Status, reader: Reader) -> str:
-    """When the page was made, and from when on it is out of date: nobody may trust a light that is not fed."""
+    """When the page was made, and from when on it is out of date: a light that is not updated must not be trusted."""
     at = moment(status.now, status.now)
     if status.next is None:
         return reader("page.as-of", at=at)

@@ -107,7 +107,7 @@ class Status:
     maintenance: Silence | None = None
     silences: tuple[Silence, ...] = ()
     blind: tuple[tuple[str, str], ...] = ()
-    free: int | None = None  # bytes, where the home lives
+    free: int | None = None  # bytes, on the home's volume
     low_disk: bool = False
     backups: tuple[BackupAge, ...] = ()
     expects_backups: bool = False

@@ -1,7 +1,7 @@
 """The audit: who did what, when and why. Lines are only ever added, and each carries the hash of the one before.
 
-The chain does not stop somebody who may write the store from rewriting all of it; it makes that visible. A
-message repeats the first characters of the newest hash, so whoever kept a message can ask whether the line it
+The chain does not stop a user who may write the store from rewriting all of it; it makes that visible. A
+message repeats the first characters of the newest hash, so a person who kept a message can ask whether the line it
 speaks of is still there: `audit --verify HEAD`.
 """
 
@@ -108,7 +108,7 @@ def audit_lines(store: Store, plan_id: int | None = None) -> list[dict[str, Any]
     lines = []
     for row in store.db.execute(f"SELECT * FROM audit {where} ORDER BY id", values):
         line = {**dict(row), "reason": reason_of(row)}
-        when(line["at"])  # a time that is none would fail whoever shows it
+        when(line["at"])  # a time that is none would fail where it is shown
         line.pop("says", None)
         with suppress(ValueError):
             line["more"] = json.loads(line["more"]) if line["more"] else None

@@ -26,7 +26,7 @@ from watchdog.store.times import stamp, when
 from watchdog.text import redact
 from watchdog.values import dataclass, replace
 
-__all__ = ["Who", "audit", "audit_lines"]  # every change of a plan is audited by whoever makes it
+__all__ = ["Who", "audit", "audit_lines"]  # every change of a plan is audited where it is made
 
 OPEN = ("pending", "approved")
 UNFINISHED = ("claimed", "interrupted")
@@ -76,7 +76,7 @@ def save(store: Store, plan: Plan, now: datetime) -> int:
 
 
 def join(store: Store, plan_id: int, plan: Plan) -> None:
-    """The same steps for more incidents: what would be done is the same, whom it helps is told anew."""
+    """The same steps for more incidents: what would be done is the same, the incidents it is for are new."""
     store.db.execute(
         "UPDATE plans SET content = ? WHERE id = ? AND digest = ? AND state = 'pending'",
         (_content(plan), plan_id, plan.digest),
@@ -268,7 +268,7 @@ def action_begun(store: Store, plan_id: int) -> bool:
 
 
 def refused_by(store: Store, plan_id: int) -> str:
-    """Who said no to a plan; '' when nobody did."""
+    """Who said no to a plan; '' when no one did."""
     row = store.db.execute(
         "SELECT by FROM refusals WHERE plan = ? ORDER BY id LIMIT 1", (plan_id,)
     ).fetchone()

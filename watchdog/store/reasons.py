@@ -26,7 +26,7 @@ def pack_reason(reason: Reason) -> str:
 
 
 def unpack_reason(text: str) -> Reason:
-    """The stored reason; text of an older version, or of nobody's making, is a reason that only quotes it."""
+    """The stored reason; text of an older version, or of unknown origin, is a reason that only quotes it."""
     try:
         found = unpacked(json.loads(text))
     except (ValueError, TypeError, KeyError, AttributeError):

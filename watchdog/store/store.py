@@ -216,7 +216,7 @@ class Store:
 
 
 def _refuse_anothers(path: Path) -> None:
-    """Whoever may write the store may approve: root does not act on another user's word, nor anyone on
+    """Who may write the store may approve: root does not act on another user's word, nor anyone on
     everyone's.
     """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)

@@ -1,4 +1,4 @@
-"""Reading files that somebody else may have put there: regular files only, and never more than a limit."""
+"""Reading files that another user may have put there: regular files only, and never more than a limit."""
 
 from __future__ import annotations
 

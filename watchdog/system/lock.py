@@ -69,7 +69,7 @@ def take(fd: int, tries: int = 1, sleep: Callable[[float], None] = time.sleep) -
 
 
 def at_work(state: Path, now: datetime) -> str:
-    """Who holds the lock, in words; '' when nobody does. Leaves no trace and never holds the lock itself."""
+    """Who holds the lock, in words; '' when no process does. Leaves no trace and never holds the lock itself."""
     path = state / NAME
     if not lock_holder(str(path)):
         return ""
@@ -125,7 +125,7 @@ def time_limit(seconds: float, last_resort: float = LAST_RESORT) -> Iterator[Non
     second clock ends the process. Nothing is lost by either: a check records all of what it saw, or nothing.
     """
     if not _in_main_thread():
-        yield  # signals reach the main thread only; whoever runs checks elsewhere has a limit of his own
+        yield  # signals reach the main thread only; checks in another thread need a limit of their own
         return
     limit = _Limit(seconds)
 

@@ -27,7 +27,7 @@ def hands(folder: str | os.PathLike[str]) -> frozenset[int]:
     for status, last in _way(folder):
         if status.st_uid:
             found.add(status.st_uid)
-        # In a folder like /tmp nobody can move another's things, but anyone can add some.
+        # In a folder like /tmp no user can move another's things, but anyone can add some.
         if (
             not stat.S_ISLNK(status.st_mode)
             and status.st_mode & 0o022
@@ -38,15 +38,15 @@ def hands(folder: str | os.PathLike[str]) -> frozenset[int]:
 
 
 def astray(path: str | os.PathLike[str], owner: int) -> int:
-    """The user whose link leads from this path to a file of somebody else's; 0 when no such link does."""
+    """The user whose link leads from this path to a file of another user; 0 when no such link does."""
     if os.geteuid() != 0:
-        return 0  # whoever is not root sees no more than they may
+        return 0  # who is not root sees no more than they may
     makers = {status.st_uid for status, _ in _way(path) if stat.S_ISLNK(status.st_mode)}
     return max(makers - {0, owner}, default=0)
 
 
 def _way(path: str | os.PathLike[str]) -> Iterator[tuple[os.stat_result, bool]]:
-    """Each folder and link on the way to a path, and whether it is the last; links are followed by hand."""
+    """Each folder and link on the way to a path, and whether it is the last; links are followed one by one."""
     left = [part for part in os.path.abspath(path).split("/") if part][::-1]
     walked, links = "/", 0
     while left:
@@ -67,9 +67,9 @@ def _way(path: str | os.PathLike[str]) -> Iterator[tuple[os.stat_result, bool]]:
 
 
 def owner_of(path: str | os.PathLike[str]) -> tuple[int, int] | None:
-    """(uid, gid) as whom root should work on this file;
+    """(uid, gid) that root should work as on this file;
 
-    None when root may do so itself. WatchdogError when nobody can.
+    None when root may do so itself. WatchdogError when no user can.
     """
     if os.geteuid() != 0:
         return None
@@ -95,7 +95,7 @@ def owner_of(path: str | os.PathLike[str]) -> tuple[int, int] | None:
 
 
 def _ours_among_others(folder: str, name: str) -> bool:
-    """In a folder like /tmp nobody can touch another's files: fine, while everything that bears this name is
+    """In a folder like /tmp no user can touch another's files: fine, while everything that bears this name is
     root's.
     """
     status = os.lstat(folder)

@@ -1,4 +1,4 @@
-"""What /proc tells of a process: read only, no signal, no lock taken."""
+"""What /proc says about a process: read only, no signal, no lock taken."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def command_of(pid: int) -> tuple[str, ...]:
 
 
 def open_files(pid: int) -> tuple[str, ...] | None:
-    """The paths that a process has open, ' (deleted)' behind those that are gone; None when nobody lets us look."""
+    """The paths that a process has open, ' (deleted)' behind those that are gone; None when we may not look."""
     folder, found = f"/proc/{pid}/fd", []
     try:
         for fd in os.listdir(folder):
@@ -78,17 +78,17 @@ def is_runnable(pid: int) -> bool:
 
 
 def is_halted(pid: int) -> bool:
-    """Whether a signal (SIGSTOP) or a debugger holds the process: it lives and does nothing."""
+    """Whether a signal (SIGSTOP) or a debugger holds the process: it exists and does nothing."""
     fields = _stat(pid)
     return bool(fields) and fields[0] in (b"T", b"t")
 
 
 def lock_holder(path: str) -> int | None:
-    """Who holds a flock on the file: its pid, 0 when nobody does, None when that cannot be told.
+    """Who holds a flock on the file: its pid, 0 when no process does, None when that cannot be told.
 
     /proc/locks is read instead of trying the lock: even a shared lock of ours, held for an instant, could
     make a gateway that starts in that instant believe that another one runs. Inside a container the list
-    leaves out the locks of processes that are not in it (fs/locks.c, locks_show); there, a file that somebody
+    leaves out the locks of processes that are not in it (fs/locks.c, locks_show); there, a file that another process
     has open may be locked, and who does cannot be told.
     """
     try:
@@ -159,7 +159,7 @@ def _listed_holder(status: os.stat_result) -> int | None:
 
 
 def _has_open(pid: int, status: os.stat_result) -> bool | None:
-    """Whether the process has this very file open; None when nobody lets us look."""
+    """Whether the process has this very file open; None when we may not look."""
     folder = f"/proc/{pid}/fd"
     try:
         fds = os.listdir(folder)

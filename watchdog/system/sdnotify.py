@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 
 def notify(**words: object) -> bool:
-    """READY=1, STATUS=…, WATCHDOG=1, STOPPING=1; whether somebody listens."""
+    """READY=1, STATUS=…, WATCHDOG=1, STOPPING=1; whether systemd listens."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
         return False
