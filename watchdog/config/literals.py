@@ -236,16 +236,19 @@ def _cost(items: Any, follow: Any = _END) -> _Cost | None:
             return None  # it refers back, or is something new
         looks_ahead = kind in ("ASSERT", "ASSERT_NOT")
         known = [_cost(part, _END if looks_ahead else after) for part in inner]
-        sure = [one for one in known if one is not None]
+        sure = [branch for branch in known if branch is not None]
         if len(sure) < len(known):
             return None
         cost.dearest = max(
-            [cost.dearest, *(cost.open + (one.degree if looks_ahead else one.dearest) for one in sure)]
+            [
+                cost.dearest,
+                *(cost.open + (branch.degree if looks_ahead else branch.dearest) for branch in sure),
+            ]
         )
         if not looks_ahead:  # which says yes or no and is never asked for another way
-            cost.open += max((one.open for one in sure), default=0)
-            cost.last = max([cost.last, *(one.last for one in sure)])
-        cost.ways *= sum(one.ways for one in sure) + more
+            cost.open += max((branch.open for branch in sure), default=0)
+            cost.last = max([cost.last, *(branch.last for branch in sure)])
+        cost.ways *= sum(branch.ways for branch in sure) + more
     return cost if cost.ways <= WAYS else None
 
 

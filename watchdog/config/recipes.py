@@ -74,7 +74,7 @@ def read_recipe(section: Section, kinds: Mapping[str, Any]) -> Recipe:
     if (
         section.has("steps")
         and not recipe.steps
-        and not any(one.path == section.path for one in section.problems)
+        and not any(problem.path == section.path for problem in section.problems)
     ):
         section.wrong_at(
             "steps", "there is none; say what to do, or drop the recipe and give the rule an 'advice'"
@@ -90,11 +90,11 @@ def read_recipe(section: Section, kinds: Mapping[str, Any]) -> Recipe:
 
 def _steps(section: Section, key: str, kinds: Mapping[str, Any], default: Any = None) -> tuple[Step, ...]:
     steps = []
-    for one in section.sections(key) if default is None else section.sections(key, default):
-        kind = one.only(kinds, "step")
+    for below in section.sections(key) if default is None else section.sections(key, default):
+        kind = below.only(kinds, "step")
         if kind is not None:
-            line = one.line_of(kind)
-            inner = Section(one.nodes[kind][1], one.path, one.problems, kind)
+            line = below.line_of(kind)
+            inner = Section(below.nodes[kind][1], below.path, below.problems, kind)
             steps.append(Step(kind, kinds[kind].read(inner), line))
     if len(steps) > 20:
         section.wrong_at(key, f"{len(steps)} steps are too many for a person to judge; 20 at most")
@@ -165,7 +165,7 @@ def check_recipes(
             )
         elif (
             rule.recipe
-            and not any(measured(one) for one in rule.when)
+            and not any(measured(condition) for condition in rule.when)
             and every[rule.recipe].approval != "never"
         ):
             problems.append(
@@ -224,36 +224,36 @@ def _facts(recipe: Recipe, proposed: Sequence[Rule], problems: list[Problem]) ->
     every = sorted({fact for facts in MEASURED.values() for fact in facts})
     for step in (*recipe.steps, *recipe.rollback):
         for hole in holes(step.args):
-            told = ""
+            problem = ""
             if not NAME.fullmatch(hole):
                 continue  # told where it was read
             for rule in proposed:
-                may = sorted({fact for one in rule.when for fact in facts_of(one)})
+                may = sorted({fact for condition in rule.when for fact in facts_of(condition)})
                 if hole in may:
                     continue
                 use = f"steps may use {', '.join(may)}" if may else "no witness of it measures anything"
-                told = (
+                problem = (
                     f"{{{hole}}} comes from log text; {use}"
                     if hole in _quotes(rule)
                     else f"{rule.id} has no fact {{{hole}}}; {use}"
                 )
             if not proposed and hole not in every:
-                told = f"no rule measures {{{hole}}}; there are {', '.join(every)}"
-            if told:
-                problems.append(_at(recipe.where, step.line, f"{step.kind}: {told}"))
+                problem = f"no rule measures {{{hole}}}; there are {', '.join(every)}"
+            if problem:
+                problems.append(_at(recipe.where, step.line, f"{step.kind}: {problem}"))
 
 
 def measured(condition: Condition) -> bool:
     """Whether this witness is a measurement; of alternatives, each must be one."""
     if condition.kind == "any":
-        return bool(condition.want) and all(measured(one) for one in condition.want)
+        return bool(condition.want) and all(measured(other) for other in condition.want)
     return condition.kind in MEASURED
 
 
 def facts_of(condition: Condition) -> tuple[str, ...]:
     """What a condition measures."""
     if condition.kind == "any":
-        each = [set(facts_of(one)) for one in condition.want]
+        each = [set(facts_of(other)) for other in condition.want]
         return tuple(sorted(set.intersection(*each))) if each else ()
     return MEASURED.get(condition.kind, ())
 
@@ -261,15 +261,15 @@ def facts_of(condition: Condition) -> tuple[str, ...]:
 def _quotes(rule: Rule) -> set[str]:
     """The names that the rule's patterns capture from log text."""
     found: set[str] = set()
-    left: list[Any] = [one.want for one in rule.when]
+    left: list[Any] = [part.want for part in rule.when]
     while left:
-        one = left.pop()
-        if isinstance(one, Pattern | LineSelection):
-            found |= one.names
-        elif isinstance(one, tuple | list):
-            left.extend(one.want if isinstance(one, Condition) else one for one in one)
-        elif hasattr(one, "__dataclass_fields__"):
-            left.extend(getattr(one, name) for name in one.__dataclass_fields__)
+        part = left.pop()
+        if isinstance(part, Pattern | LineSelection):
+            found |= part.names
+        elif isinstance(part, tuple | list):
+            left.extend(inner.want if isinstance(inner, Condition) else inner for inner in part)
+        elif hasattr(part, "__dataclass_fields__"):
+            left.extend(getattr(part, name) for name in part.__dataclass_fields__)
     return found
 
 

@@ -138,15 +138,15 @@ def _stands_since(seen: Evidence) -> datetime | None:
 
     Releases without a heartbeat have two: no line in any log, and a process that always wants the CPU.
     """
-    told, beat = seen.witnesses, seen.heartbeat
+    witnesses, beat = seen.witnesses, seen.heartbeat
     fresh = beat is not None and beat.age <= STALE
-    if told.tick or (fresh and told.tick is None):
+    if witnesses.tick or (fresh and witnesses.tick is None):
         return None
-    stale = beat is not None and not fresh and told.room
-    silent = told.silent_since is not None and (told.room or told.busy)
-    if sum((silent, told.busy, stale, told.tick is False)) < 2:
+    stale = beat is not None and not fresh and witnesses.room
+    silent = witnesses.silent_since is not None and (witnesses.room or witnesses.busy)
+    if sum((silent, witnesses.busy, stale, witnesses.tick is False)) < 2:
         return None
-    since = [at for at in (told.silent_since, beat.at if beat and stale else None) if at is not None]
+    since = [at for at in (witnesses.silent_since, beat.at if beat and stale else None) if at is not None]
     return max(since) if since else seen.now - SILENT
 
 

@@ -40,12 +40,14 @@ def units_from(shown: str, scope: SupervisorKind) -> list[Unit]:
     """`systemctl show` of several units: blocks of NAME=value."""
     units = []
     for block in shown.split("\n\n"):
-        told = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
-        if told.get("LoadState") != "loaded":
+        properties = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+        if properties.get("LoadState") != "loaded":
             continue
-        user = told.get("User", "")
-        homes = [word[12:] for word in _words(told.get("Environment", "")) if word.startswith("HERMES_HOME=")]
-        profile = PROFILE.search(told.get("ExecStart", ""))
+        user = properties.get("User", "")
+        homes = [
+            word[12:] for word in _words(properties.get("Environment", "")) if word.startswith("HERMES_HOME=")
+        ]
+        profile = PROFILE.search(properties.get("ExecStart", ""))
         home = (
             homes[-1]
             if homes
@@ -53,17 +55,17 @@ def units_from(shown: str, scope: SupervisorKind) -> list[Unit]:
         )
         units.append(
             Unit(
-                told.get("Id", ""),
+                properties.get("Id", ""),
                 scope,
-                _int(told.get("MainPID", "")),
-                told.get("ExecStart", ""),
+                _int(properties.get("MainPID", "")),
+                properties.get("ExecStart", ""),
                 os.path.realpath(home) if home else "",
                 user,
-                systemd_span(told.get("TimeoutStopUSec", "")),
-                told.get("Restart", ""),
-                told.get("ActiveState", ""),
-                _int(told.get("ExecMainStatus", "")),
-                _int(told.get("NRestarts", "")),
+                systemd_span(properties.get("TimeoutStopUSec", "")),
+                properties.get("Restart", ""),
+                properties.get("ActiveState", ""),
+                _int(properties.get("ExecMainStatus", "")),
+                _int(properties.get("NRestarts", "")),
             )
         )
     return units

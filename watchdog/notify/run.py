@@ -152,7 +152,7 @@ def _records(
 ) -> list[NotificationRecord]:
     """What has been said about each subject after this check; only those that changed."""
     known = {record.subject.ref: record for record in memory.records}
-    said: dict[str, News] = {}
+    news: dict[str, News] = {}
     held: dict[str, bool] = {}
     for selection in selections:
         for part in selection.parts or (selection,):
@@ -160,13 +160,13 @@ def _records(
                 if selection.held:
                     held[subject.ref] = selection.owed
                 else:
-                    said[subject.ref] = part.news
+                    news[subject.ref] = part.news
     records = []
     for subject in subjects:
         before = known.get(subject.ref)
         record = replace(before or NotificationRecord(subject), subject=replace(subject, quotes=()))
-        if subject.ref in said:
-            record = _after_saying(record, said[subject.ref], now)
+        if subject.ref in news:
+            record = _after_saying(record, news[subject.ref], now)
         elif subject.over_at and not record.settled_at:
             owed = held.get(subject.ref) or (subject.ref in held and record.news == News.FLAPPING)
             record = record if owed else replace(record, settled_at=now)

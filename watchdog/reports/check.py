@@ -81,9 +81,9 @@ def as_text(report: Report, colour: bool = False, dry_run: bool = False) -> str:
             paint(f"Dry run over {report.home} at {clock(report.now)}; nothing was written.", "dim", colour)
         )
     lines += blind_lines(report.blind, report.not_checked, colour)
-    open_now = [one for one in report.incidents if one.status == "open"]
-    suspected = [one for one in report.incidents if one.status == "suspected"]
-    over = [one for one in report.incidents if one.status == "resolved"]
+    open_now = [known for known in report.incidents if known.status == "open"]
+    suspected = [known for known in report.incidents if known.status == "suspected"]
+    over = [known for known in report.incidents if known.status == "resolved"]
     for incident in sorted(open_now, key=by_severity):
         lines += incident_lines(incident, report.now, colour)
     for incident in suspected:
@@ -98,8 +98,8 @@ def as_text(report: Report, colour: bool = False, dry_run: bool = False) -> str:
         mark = paint("done", "good", colour) if outcome.ok else paint("failed", "high", colour)
         lines.append(f"{mark}  {in_english(outcome.what)}: {harmless(in_english(outcome.reason), 2000)}")
     for number in report.cut_off:
-        told = f"plan {number} was begun and not finished; see: hermes-watchdog plan {number}, then resume or abandon"
-        lines.append(f"{paint('cut off', 'high', colour)}  {told}")
+        line = f"plan {number} was begun and not finished; see: hermes-watchdog plan {number}, then resume or abandon"
+        lines.append(f"{paint('cut off', 'high', colour)}  {line}")
     lines += [paint(f"note  {note}", "dim", colour) for note in report.notes]
     if (
         not open_now
@@ -107,8 +107,10 @@ def as_text(report: Report, colour: bool = False, dry_run: bool = False) -> str:
         and not report.cut_off
         and all(outcome.ok for outcome in report.outcomes)
     ):
-        said = "Nothing is wrong" if not report.blind else "Nothing wrong was seen in what can be read"
-        lines.append(paint(f"{said} ({report.home}, looked back to {clock(report.start)}).", "good", colour))
+        verdict = "Nothing is wrong" if not report.blind else "Nothing wrong was seen in what can be read"
+        lines.append(
+            paint(f"{verdict} ({report.home}, looked back to {clock(report.start)}).", "good", colour)
+        )
     return "\n".join(lines)
 
 

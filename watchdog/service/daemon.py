@@ -269,16 +269,16 @@ class Daemon:
 
     def words(self) -> str:
         at = next_due(self.job.book.rules, self.runs(), self.clock(), self.job.settings.zone)
-        said = f"next check at {shown(at)}" if at else "no rules"
+        status = f"next check at {shown(at)}" if at else "no rules"
         return (
-            f"{said}; an edit of the rules is not used: {self.problem.splitlines()[0]}"
+            f"{status}; an edit of the rules is not used: {self.problem.splitlines()[0]}"
             if self.problem
-            else said
+            else status
         )
 
     def note(self) -> None:
         """Who we are and how it goes, for `status`."""
-        told = {
+        note = {
             "pid": os.getpid(),
             "start_time": start_time_of(os.getpid()),
             "started_at": self.started.isoformat(),
@@ -287,7 +287,7 @@ class Daemon:
         }
         part = self.job.state / f".{NOTE}.new"
         with suppress(OSError):  # a full disk must not end the watch
-            part.write_text(json.dumps(told))
+            part.write_text(json.dumps(note))
             part.replace(self.job.state / NOTE)
 
     def asked_to_stop(self, number: int, frame: object) -> None:
@@ -355,8 +355,8 @@ def fingerprint(config: Path) -> tuple[tuple[str, int, int, int], ...]:
             with os.scandir(folder) as entries:
                 for entry in entries:
                     if entry.name.endswith((".yaml", ".yml")):
-                        told = entry.stat()
-                        found.append((entry.path, told.st_mtime_ns, told.st_size, told.st_ino))
+                        status = entry.stat()
+                        found.append((entry.path, status.st_mtime_ns, status.st_size, status.st_ino))
         except OSError:
             continue
     return tuple(sorted(found))

@@ -105,9 +105,9 @@ def home(job: Job) -> Iterator[Check]:
     folder = job.home
     if not folder.is_dir():
         near = [
-            str(one)
-            for one in (Path.home() / ".hermes", Path("/root/.hermes"), Path("/opt/hermes"))
-            if _is_dir(one)
+            str(place)
+            for place in (Path.home() / ".hermes", Path("/root/.hermes"), Path("/opt/hermes"))
+            if _is_dir(place)
         ]
         how = f"hermes-watchdog doctor --home {near[0]}" if near else "hermes-watchdog doctor --home DIR"
         yield Check(
@@ -157,9 +157,9 @@ def logs(job: Job) -> Iterator[Check]:
         try:
             with open_regular(path) as file:
                 file.read(1)
-                told = os.fstat(file.fileno())
-            written = datetime.fromtimestamp(told.st_mtime, job.now.tzinfo)
-            yield Check(name, OK, f"{told.st_size:,} bytes, last written {ago(written, job.now)}")
+                status = os.fstat(file.fileno())
+            written = datetime.fromtimestamp(status.st_mtime, job.now.tzinfo)
+            yield Check(name, OK, f"{status.st_size:,} bytes, last written {ago(written, job.now)}")
         except FileNotFoundError:
             if name == "errors.log":
                 yield Check(name, OK, "not there yet; Hermes makes it with the first warning")
@@ -237,16 +237,16 @@ def gateway(job: Job, machine: Machine) -> Iterator[Check]:
 
 def journal(unit: str, user: bool, machine: Machine) -> Check:
     words = ("journalctl", *(("--user",) if user else ()), "-u", unit, "-n", "1", "--no-pager", "-o", "cat")
-    told = machine.ask(words, 10)
+    answer = machine.ask(words, 10)
     fix = f"sudo usermod -aG systemd-journal {me()}    # then log in again"
-    if told.code != 0:
+    if answer.code != 0:
         return Check(
             "journal",
             BAD,
-            f"cannot be read: {harmless(told.output, 120)}; crash-loop is not checked from it",
+            f"cannot be read: {harmless(answer.output, 120)}; crash-loop is not checked from it",
             fix,
         )
-    if "not seeing messages from other users" in told.output or "No journal files were" in told.output:
+    if "not seeing messages from other users" in answer.output or "No journal files were" in answer.output:
         return Check(
             "journal", BAD, "the journal of this unit may not be read; crash-loop is not checked from it", fix
         )

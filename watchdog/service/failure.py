@@ -80,10 +80,10 @@ def _tell_once(job: Job, key: str, reason: Reason, now: datetime, deliver: Send 
     waiting = [target for target in settings.targets if _name(target) not in heard]
     if not waiting or (place is None and now.minute):
         return
-    told = _send(_message("title.failed", reason, settings, now), waiting, deliver)
+    sent = _send(_message("title.failed", reason, settings, now), waiting, deliver)
     if place is not None:
         # The oldest of many failures is forgotten: the file has one block.
-        failures = dict(list(marker.failures.items())[-5:]) | {key: (*heard, *told)}
+        failures = dict(list(marker.failures.items())[-5:]) | {key: (*heard, *sent)}
         write_marker(place, replace(marker, failures=failures))
 
 

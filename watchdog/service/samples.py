@@ -143,16 +143,18 @@ def run_case(book: Rulebook, case: Case) -> Result:
     found = list(still)
     wrong = []
     for expected in case.expect:
-        match = next((one for one in found if _fits(one, expected)), None)
+        match = next((other for other in found if _fits(other, expected)), None)
         if match is None:
-            near = [f"{one.rule} {one.key}: {one.says}" for one in found if one.rule == expected.rule]
+            near = [
+                f"{other.rule} {other.key}: {other.says}" for other in found if other.rule == expected.rule
+            ]
             wrong.append(
                 f"{case.folder}/case.yaml:{expected.line}: expected {expected.rule} {expected.key or ''} {expected.says or ''}".rstrip()
                 + (f"; found {'; '.join(near)}" if near else "; found nothing of this rule")
             )
         else:
             found.remove(match)
-    wrong += [f"{case.folder}: not expected: {one.rule} {one.key}: {one.says}" for one in found]
+    wrong += [f"{case.folder}: not expected: {other.rule} {other.key}: {other.says}" for other in found]
     blind = [
         f"{case.folder}: {rule} was not checked: {why}"
         for rule, why in seen.not_checked.items()

@@ -85,7 +85,7 @@ def remembered(job: Job, store: Store, machine: Machine) -> dict[str, Any]:
     return {
         "last": last_check(store),
         "blind": tuple(sorted(last_blind(store).items())),
-        "open": tuple(sorted((one for one in incidents if one.status == "open"), key=by_severity)),
+        "open": tuple(sorted((known for known in incidents if known.status == "open"), key=by_severity)),
         "suspected": sum(incident.status == "suspected" for incident in incidents),
         "asked": tuple(plan for plan in rows.in_state(store, "pending") if plan.expires_at > job.now),
         "held": held_plans(job, store, lambda _: machine),

@@ -30,13 +30,13 @@ def read(section: Section) -> Args:
 
 
 def describe(args: Args, machine: Machine) -> Reason:
-    told = {
+    fields = {
         "database": args.database,
         "command": own_command("migrate", machine.home / args.database),
     }
     if not args.missing:
-        return Reason(Describe.ADD_COLUMNS_UNMEASURED, told)
-    return Reason(Describe.ADD_COLUMNS, {**told, "missing": args.missing})
+        return Reason(Describe.ADD_COLUMNS_UNMEASURED, fields)
+    return Reason(Describe.ADD_COLUMNS, {**fields, "missing": args.missing})
 
 
 def run(args: Args, machine: Machine) -> Outcome:

@@ -35,12 +35,12 @@ def fill(step: Step, facts: Mapping[str, str]) -> Step:
 
     def fact(match: re.Match[str]) -> str:
         value = facts.get(match[1], "")
-        told = {"step": step.kind, "fact": match[1]}
+        about = {"step": step.kind, "fact": match[1]}
         if not value:
-            raise UnfitFact(Reason(Unfit.NOT_MEASURED, told))
+            raise UnfitFact(Reason(Unfit.NOT_MEASURED, about))
         # Unprintable: controls, line breaks, marks that turn the direction of text, bytes that are no text.
         if len(value) > 4000 or not value.isprintable() or value.startswith("-"):
-            raise UnfitFact(Reason(Unfit.BAD_VALUE, {**told, "value": ascii(harmless(value, 60))}))
+            raise UnfitFact(Reason(Unfit.BAD_VALUE, {**about, "value": ascii(harmless(value, 60))}))
         return value
 
     changed: dict[str, Any] = {}

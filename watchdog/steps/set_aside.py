@@ -52,8 +52,8 @@ def run(args: Args, machine: Machine) -> Outcome:
     except WatchdogError as error:
         return failed(what, plain(str(error)))
     except OSError as error:
-        told = {"error": str(error), "database": args.database}
-        return failed(what, Reason(Failed.LOOK_AT_FILE, told))
+        fields = {"error": str(error), "database": args.database}
+        return failed(what, Reason(Failed.LOOK_AT_FILE, fields))
 
 
 def _set_aside(what: Reason, path: Path, machine: Machine) -> Outcome:

@@ -158,24 +158,28 @@ def _reason(value: Any) -> Reason:
 
 def _stored(row: Any) -> Stored:
     try:
-        told = json.loads(row["content"])
+        content = json.loads(row["content"])
         verify = (
-            Verify(tuple(told["verify"][0]), bool(told["verify"][1]), timedelta(seconds=told["verify"][2]))
-            if told["verify"]
+            Verify(
+                tuple(content["verify"][0]),
+                bool(content["verify"][1]),
+                timedelta(seconds=content["verify"][2]),
+            )
+            if content["verify"]
             else None
         )
-        fields: dict[str, Any] = {name: told[name] for name in _PLAIN}
-        fields |= {name: tuple(told[name]) for name in _LISTS}
-        fields |= {name: _reasons(told.get(name, ())) for name in _REASONS}
+        fields: dict[str, Any] = {name: content[name] for name in _PLAIN}
+        fields |= {name: tuple(content[name]) for name in _LISTS}
+        fields |= {name: _reasons(content.get(name, ())) for name in _REASONS}
         for name in ("costs", "chain"):
-            fields[name] = next(iter(_reasons([told[name]] if told[name] else ())), None)
+            fields[name] = next(iter(_reasons([content[name]] if content[name] else ())), None)
         plan = Plan(
             **fields,
             verify=verify,
-            parts=tuple((str(recipe), str(key), int(place)) for recipe, key, place in told["parts"]),
-            steps=tuple(unpack(step) for step in told["steps"]),
-            rollback=tuple(unpack(step) for step in told["rollback"]),
-            lasts=timedelta(seconds=told["lasts"]),
+            parts=tuple((str(recipe), str(key), int(place)) for recipe, key, place in content["parts"]),
+            steps=tuple(unpack(step) for step in content["steps"]),
+            rollback=tuple(unpack(step) for step in content["rollback"]),
+            lasts=timedelta(seconds=content["lasts"]),
             id=row["id"],
         )
         return Stored(
@@ -289,7 +293,7 @@ def note_starts(store: Store, times: Iterable[datetime]) -> None:
         for row in store.db.execute("SELECT at FROM starts ORDER BY at DESC LIMIT 500")
     ]
     for at in sorted(times):
-        if not any(abs(at - one) < timedelta(seconds=10) for one in known):
+        if not any(abs(at - before) < timedelta(seconds=10) for before in known):
             store.db.execute("INSERT OR IGNORE INTO starts (at) VALUES (?)", (stamp(at),))
             known.append(at)
 

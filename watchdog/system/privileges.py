@@ -79,9 +79,9 @@ def owner_of(path: str | os.PathLike[str]) -> tuple[int, int] | None:
         folder = os.path.dirname(folder)
     if not hands(os.path.dirname(os.path.abspath(path))) | hands(folder):
         return None
-    for one in (folder, real):
+    for place in (folder, real):
         try:
-            status = os.lstat(one)
+            status = os.lstat(place)
         except OSError:
             continue
         if status.st_uid:

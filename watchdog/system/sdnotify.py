@@ -30,10 +30,10 @@ def notify(**words: object) -> bool:
 
 def watchdog_seconds(surroundings: Mapping[str, str] | None = None) -> float | None:
     """How often systemd wants a sign of life: half of its limit; None when it wants none of this process."""
-    told = os.environ if surroundings is None else surroundings
-    if told.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
+    environment = os.environ if surroundings is None else surroundings
+    if environment.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
         return None
     try:
-        return max(int(told["WATCHDOG_USEC"]) / 2e6, 0.5)
+        return max(int(environment["WATCHDOG_USEC"]) / 2e6, 0.5)
     except (KeyError, ValueError):
         return None
