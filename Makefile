@@ -15,7 +15,7 @@ COVERAGE_FLOOR = 80
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
 	@echo
-	@echo "  one test:  $(RUN)/python -m pytest tests/config/test_rules.py -k 'unknown_key'"
+	@echo "  one test:  $(RUN)/python -m pytest tests/config/test_rules.py -k unknown-key"
 
 # -- set up ------------------------------------------------------------------------------------------------------------------
 

@@ -141,7 +141,7 @@ def test_the_schema_for_editors_accepts_every_shipped_rule_and_refuses_the_bad_o
                 validator.validate(yaml.safe_load(path.read_text("utf-8")))
 
 
-def test_the_schema_for_editors_knows_every_kind_and_is_as_its_script_writes_it():
+def test_the_schema_for_editors_knows_every_kind():
     from watchdog.detect import KINDS
 
     schema = json.loads((shipped_folder() / "rule.schema.json").read_text("utf-8"))
