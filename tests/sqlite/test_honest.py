@@ -61,7 +61,7 @@ def test_a_row_that_a_good_index_disproves_is_doubtful_and_not_made_true(tmp_pat
     db.close()
     data = path.read_bytes()
     leaf = inject.anatomy(path).leaves["t"][1]
-    at = data.index(b"name 01", (leaf - 1) * 4096)
+    at = data.index(b"name 02", (leaf - 1) * 4096)
     write(path, at, b"lame")
     report = heal(path)
     assert not report.ok

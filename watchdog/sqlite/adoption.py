@@ -12,7 +12,7 @@ from watchdog.sqlite.layout import Layout, best
 from watchdog.sqlite.page_scan import UNKNOWN, Range, Tree
 from watchdog.sqlite.survey import Survey, is_partial, stray_leaves
 
-SAMPLE = 200  # rows of a stray tree that must all fit before it is given to a table
+SAMPLE = 16  # rows of a leaf without a tree that must all fit before it is given to a table
 AMBIGUOUS, GUESS = "it could belong to more than one table", "the order of its columns is a guess"
 
 
@@ -73,7 +73,7 @@ class Adoption:
 
     def _adopt(self, tree: Tree, torn: list[str]) -> None:
         survey = self.survey
-        rows = [row for row in islice(self.pages.rows(sample(tree)), SAMPLE) if row.values is not None]
+        rows = list(self.pages.sampled(sample(tree), SAMPLE))
         values = [row.values for row in rows if row.values is not None]
         layouts = [
             layout
@@ -147,7 +147,7 @@ class Adoption:
         return any(
             (low is None or row.rowid > low) and (high is None or row.rowid <= high)
             for tree in strays
-            for row in islice(self.pages.rows(sample(tree)), 1)
+            for row in islice(self.pages.sampled(sample(tree), 1), 1)
         )
 
     def rooted(self, name: str) -> bool:

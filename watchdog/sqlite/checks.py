@@ -311,12 +311,28 @@ def fill_full_text(db: sqlite3.Connection, fill: Fill) -> None:
     db.execute(fill.sql)
 
 
+def _is_filled(db: sqlite3.Connection, fill: Fill) -> bool:
+    """Whether an index without texts of its own names as many rows as the table or view that has them."""
+    sizes = (fill.fts + "_docsize", fill.external)
+    try:
+        return len({db.execute(f"SELECT count(*) FROM {quoted(name)}").fetchone()[0] for name in sizes}) == 1
+    except sqlite3.Error:
+        return False
+
+
 def fts_content(db: sqlite3.Connection) -> Iterator[str]:
-    """Full-text indexes whose content is damaged. Takes the write lock: for private copies only."""
-    for (kind, name), sql in schema(db).items():
+    """Full-text indexes whose content is damaged. Takes the write lock: for private copies only.
+
+    One that keeps no texts is held against those of its rows, unless Hermes is still filling it.
+    """
+    objects = schema(db)
+    complete = {fill.fts for fill in fills(objects) if fill.external and _is_filled(db, fill)}
+    for (kind, name), sql in objects.items():
         if kind == "table" and is_virtual(sql) and "fts5" in sql.lower():
+            fts, rank = quoted(name), int(name in complete)
             try:
-                db.execute(f"INSERT INTO {quoted(name)}({quoted(name)}) VALUES('integrity-check')")
+                db.execute(f"INSERT INTO {fts}({fts}, rank) VALUES('integrity-check', {rank})")
             except sqlite3.Error as error:
                 if "no such module" not in str(error) and "no such tokenizer" not in str(error):
-                    yield f"the full-text index {name} is damaged: {error}"
+                    fault = "does not agree with the texts of its rows" if rank else f"is damaged: {error}"
+                    yield f"the full-text index {name} {fault}"

@@ -18,7 +18,7 @@ from watchdog.sqlite import checks, gate
 from watchdog.sqlite.candidate import Candidate, DatabaseRepair, Tick, all_saved, judged, percent
 from watchdog.sqlite.damaged_file import open_damaged
 from watchdog.sqlite.format import Bad
-from watchdog.sqlite.rebuilt import SHOWN, Tally
+from watchdog.sqlite.rebuilt import SHOWN, Tally, row_name
 from watchdog.sqlite.scan_strategy import PAGE_SCAN, scan
 from watchdog.sqlite.strategies import BY_SQLITE, SIDECARS, Built, Strategy, set_mode
 from watchdog.sqlite.survey import Survey
@@ -46,10 +46,10 @@ def repair(job: DatabaseRepair, tick: Tick) -> dict[str, Any]:
         for name, tally in chosen.tallies.items()
     }
     reasons = [
-        f"{table} {rowid}: {why}"
+        f"{row_name(table, rowid)}: {why}"
         for table, rows in chosen.doubtful.items()
         for rowid, why in sorted(rows.items())[:SHOWN]
-        if f"{table} {rowid}: kept, but {why}" not in chosen.says
+        if f"{row_name(table, rowid)}: kept, but {why}" not in chosen.says
     ]
     return answer | {
         "strategy": chosen.strategy,
@@ -116,7 +116,10 @@ def _candidates(job: DatabaseRepair, tick: Tick) -> Iterator[Candidate]:
         survey = _survey(job, files, tick)
         least = {name: survey.cells(survey.trees[name]) for name in survey.tables()} if survey else {}
         wanted = survey.entries if survey else []
-        for name, strategy, rebuilt in () if job.known.emptied else BY_SQLITE:
+        no_use = job.known.emptied or (
+            survey and survey.misled
+        )  # SQLite would believe the empty, or the wrong, page
+        for name, strategy, rebuilt in () if no_use else BY_SQLITE:
             tick(name)
             file = os.path.join(job.work, re.sub(r"\W+", "-", name.lower()) + ".db")
             built = _built(job, strategy, file, survey)

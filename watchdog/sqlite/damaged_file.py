@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
@@ -29,7 +29,7 @@ from watchdog.sqlite.page_scan import UNKNOWN, Pages, Tree
 from watchdog.sqlite.schema import is_making
 from watchdog.sqlite.wal import Wal, read_wal
 
-REGION, REGIONS = 65536, 96
+REGION, REGIONS, FEW = 65536, 96, 12  # pages are sampled from so many parts of the file
 
 
 @dataclass
@@ -54,6 +54,11 @@ class Opened:
     @property
     def encoding(self) -> str:
         return self.pages.encoding
+
+    @property
+    def encoding_name(self) -> str:
+        """The encoding as SQLite's pragma wants it."""
+        return self.encoding.replace("16-", "16")
 
 
 def open_damaged(
@@ -84,15 +89,15 @@ def open_damaged(
         raise Bad("no page in it looks like a database page")
     if header is not None and header.page_size != size_of_page:
         says.append(f"the header gives a page size of {header.page_size}, the pages have {size_of_page}")
-        header = replace(header, page_size=size_of_page, reserved=_reserved(fd, size, size_of_page))
+        header = replace(header, page_size=size_of_page)
     if not journal.hot and wal.page_size != size_of_page:
         frames = {}
     count = journal.pages if journal.hot else (wal.rest_pages or wal.pages) if frames else 0
     declared = count or (header.pages if header and header.counts_itself else 0)
-    reserved = header.reserved if header else _reserved(fd, size, size_of_page)
+    reserved = _reserved(fd, size, size_of_page, header)
     image = Image(fd, size_of_page, reserved, count, side, frames)
     image.stale = wal.stale
-    encoding = ENCODINGS[header.encoding] if header else _encoding(image)
+    encoding = _encoding(image, header)
     auto_vacuum = _has_pointer_map(image)
     pages = Pages(image, encoding, tick, auto_vacuum)
     entries, gaps, whole = _schema(pages, header)
@@ -117,24 +122,42 @@ def _page_size(fd: int, size: int, header: Header | None, wal: Wal) -> int:
         return wal.page_size
     if header and header.counts_itself and header.pages * header.page_size == size:
         return header.page_size
-    votes = {one: _valid_pages(fd, size, one)[0] for one in SIZES}
-    best = max(votes, key=lambda one: (votes[one], header is not None and header.page_size == one))
+    votes = {}
+    for page_size in SIZES:
+        ends = _ends_of_leaves(fd, size, page_size)
+        votes[page_size] = ends.get(_most_common(ends, page_size), 0)
+    best = max(votes, key=lambda size: (votes[size], header is not None and header.page_size == size))
     return best if votes[best] else 0
 
 
-def _reserved(fd: int, size: int, page_size: int) -> int:
-    """Bytes that are kept free at the end of each page, by vote of the pages."""
-    return _valid_pages(fd, size, page_size)[1]
+def _reserved(fd: int, size: int, page_size: int, header: Header | None) -> int:
+    """Bytes that are kept free at the end of each page: by the header, unless most pages tell otherwise."""
+    ends = _ends_of_leaves(fd, size, page_size, strict=header is None)
+    voted = _most_common(ends, page_size)
+    if (
+        header
+        and 2 * ends.get(header.reserved, 0) >= ends.get(voted, 0)
+        and page_size - header.reserved >= 480
+    ):
+        return header.reserved
+    return voted
 
 
-def _valid_pages(fd: int, size: int, page_size: int) -> tuple[int, int]:
-    """How many leaves of this size are strictly valid, and how many bytes at their end are reserved.
+def _most_common(ends: Mapping[int, int], page_size: int) -> int:
+    """How many bytes at the end of most pages are reserved."""
+    best = max(ends, key=lambda free: (ends[free], -free), default=0)
+    # deleted rows leave room at the end of a page, so a few odd ends mean nothing
+    return best if best < 256 and page_size - best >= 480 else 0
+
+
+def _ends_of_leaves(fd: int, size: int, page_size: int, strict: bool = True) -> dict[int, int]:
+    """How many leaves of this size are valid (strict: in every cell), by the number of unused bytes at their end.
 
     Looked at in regions spread over the file, the same for every size. The first cell of a page is put at the
     very end of what may be used, so no other page size has that.
     """
     regions = -(-size // REGION)
-    step = max(1, regions // REGIONS)
+    step = max(1, regions // (REGIONS if strict else FEW))
     ends: dict[int, int] = {}
     for region in range(0, regions, step):
         data = os.pread(fd, REGION, region * REGION)
@@ -143,7 +166,8 @@ def _valid_pages(fd: int, size: int, page_size: int) -> tuple[int, int]:
             try:
                 page = read_page(data[at : at + page_size], number, page_size)
                 if page.pointers and page.leaf:
-                    cells = [read_cell(page, one, page_size) for one in page.pointers]
+                    looked_at = page.pointers if strict else (max(page.pointers),)
+                    cells = [read_cell(page, at, page_size) for at in looked_at]
                     if not any(cell.overflow for cell in cells):
                         free = page_size - max(cell.end for cell in cells)
                         ends[free] = ends.get(free, 0) + 1
@@ -151,15 +175,11 @@ def _valid_pages(fd: int, size: int, page_size: int) -> tuple[int, int]:
                         ends[0] = ends.get(0, 0) + 1
             except (Bad, IndexError, struct.error):
                 continue
-    if not ends:
-        return 0, 0
-    best = max(ends, key=lambda free: (ends[free], -free))
-    # deleted rows leave room at the end of a page, so a few odd ends mean nothing
-    return (ends[best], best) if best < 256 and page_size - best >= 480 else (ends.get(0, 0), 0)
+    return ends
 
 
-def _encoding(image: Image, most: int = 400) -> str:
-    """How text is encoded, by vote of the texts on the leaves."""
+def _encoding(image: Image, header: Header | None, most: int = 400) -> str:
+    """How text is encoded: by the header, unless the texts on the leaves tell otherwise."""
     votes = dict.fromkeys(("utf-8", "utf-16-le", "utf-16-be"), 0)
     texts = 0
     for number in range(1, image.pages + 1):
@@ -178,7 +198,9 @@ def _encoding(image: Image, most: int = 400) -> str:
             continue
         if texts > most:
             break
-    return max(votes, key=lambda name: votes[name])
+    best = max(votes, key=lambda name: votes[name])
+    told = ENCODINGS[header.encoding] if header else best
+    return told if votes[best] <= 4 * max(20, votes[told]) else best
 
 
 def _vote(votes: dict[str, int], raw: bytes) -> None:
@@ -277,22 +299,22 @@ def _free(pages: Pages, header: Header | None) -> set[int]:
     return {number for number, claim in enumerate(probe.claims) if claim != UNKNOWN}
 
 
-def rebuilt_header(data: bytes, page_size: int, pages: int, free_ok: bool) -> bytes:
+def rebuilt_header(opened: Opened, first: bytes, pages: int, free_ok: bool) -> bytes:
     """The first 100 bytes with everything put right that has only one right value."""
-    fixed = bytearray(data[:100])
+    fixed, image = bytearray(first[:100]), opened.image
     fixed[:16] = MAGIC
-    struct.pack_into(">H", fixed, 16, 1 if page_size == 65536 else page_size)
+    struct.pack_into(">H", fixed, 16, 1 if image.page_size == 65536 else image.page_size)
     if fixed[18] not in (1, 2) or fixed[19] not in (1, 2):
         fixed[18:20] = b"\x02\x02"
-    fixed[20:24] = b"\x00\x40\x20\x20"
+    fixed[20:24] = bytes([image.page_size - image.usable]) + b"\x40\x20\x20"
     change = struct.unpack_from(">I", fixed, 24)[0]
     struct.pack_into(">I", fixed, 28, pages)
     if not free_ok:
         struct.pack_into(">2I", fixed, 32, 0, 0)
     if struct.unpack_from(">I", fixed, 44)[0] not in (1, 2, 3, 4):
         struct.pack_into(">I", fixed, 44, 4)
-    if struct.unpack_from(">I", fixed, 56)[0] not in (1, 2, 3):
-        struct.pack_into(">I", fixed, 56, 1)
+    if ENCODINGS.get(struct.unpack_from(">I", fixed, 56)[0]) != opened.encoding:
+        struct.pack_into(">I", fixed, 56, list(ENCODINGS.values()).index(opened.encoding) or 1)
     if struct.unpack_from(">I", fixed, 52)[0] > pages:
         struct.pack_into(">I", fixed, 52, 0)
     fixed[72:92] = bytes(20)

@@ -12,6 +12,7 @@ from watchdog.errors import WatchdogError
 from watchdog.sqlite import checks, sandbox
 from watchdog.sqlite.grade import Deep
 from watchdog.sqlite.readonly import Moved, connect, place
+from watchdog.sqlite.roots import foreign_rows
 from watchdog.sqlite.wal import read_wal
 from watchdog.values import Any
 
@@ -66,7 +67,7 @@ def _inspect(path: str, where: str, mode: str, fts_up_to: int) -> Deep:
                 return Deep(broken=f"SQLite cannot open it: {error}", sqlite=version)
             raise
         has_fts = bool(checks.fills(checks.schema(db)))
-        rows = checks.integrity(db)
+        rows = checks.integrity(db) or foreign_rows(path)
         fts, counted, orphans = _count(db, folder)
     finally:
         db.close()

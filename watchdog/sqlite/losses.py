@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from watchdog.sqlite.adoption import Adoption
+from watchdog.sqlite.adoption import Adoption, TablePart
 from watchdog.sqlite.format import read_page
 from watchdog.sqlite.layout import Layout
+from watchdog.sqlite.page_scan import ScannedRow
 from watchdog.sqlite.rebuilt import Fresh
 from watchdog.sqlite.schema import quoted
 from watchdog.sqlite.survey import Survey
@@ -35,6 +36,7 @@ class Losses(Adoption):
         self.disputed: dict[str, int] = {}  # rows that one index alone names, while the table misses nothing
         self.found: dict[str, int] = {}  # rows found on pages that the tree does not reach
         self.sequence: dict[str, int] = {}
+        self.misplaced: list[tuple[TablePart, ScannedRow]] = []  # rows whose number may be wrong
 
     def count(self, name: str, known: KnownRows) -> None:
         """The number of lost rows of a table, or the least and the most that it can be."""
@@ -91,12 +93,13 @@ class Losses(Adoption):
         return gone * min(image.usable // smallest, alike)
 
     def _holes(self, name: str) -> int | None:
-        """Rowids that are free where pages are missing; None when their number tells nothing."""
+        """Rowids that are free where pages are missing, and lost rows elsewhere; None when it tells nothing."""
         tree, fresh = self.survey.trees[name], self.fresh
         first, last = fresh.db.execute(f"SELECT min(_rowid_), max(_rowid_) FROM {quoted(name)}").fetchone()
         bounds = [bound for gap in tree.missing for bound in gap if bound is not None]
         top = max([self.sequence.get(name, 0), last or 0, *bounds, *fresh.losses(name)])
-        count = self.fresh.tallies[name].unplaced
+        elsewhere = sum(not self.in_gap(name, [rowid]) for rowid in fresh.losses(name))
+        count = self.fresh.tallies[name].unplaced + elsewhere
         for low, high in tree.missing:
             if high is None and not self.sequence.get(name):
                 return None  # rows may have followed the last one that is here

@@ -10,7 +10,6 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain as chain_rows
 from unicodedata import category
 
 from watchdog.sqlite.format import (
@@ -38,8 +37,10 @@ from watchdog.sqlite.layout import Layout, fit
 UNKNOWN, TREE, OVERFLOW, FREE, CONTESTED = range(5)
 DEEPEST = 20
 HIDDEN = "bytes of its page belong to no row and are not free"
+MISPLACED = "its number does not fit its place on the page"
 STALE = "its page is older than the last commit in the -wal"
 Range = tuple[int | None, int | None]  # rowids above the first and up to the second
+Key = int | tuple  # a rowid, or the values of an index entry as they sort
 
 
 @dataclass
@@ -50,11 +51,13 @@ class Tree:
     root: int
     table: bool
     layout: Layout | None = None
+    sorts_by_bytes: bool = False  # an index whose entries have no order of their own (COLLATE, DESC)
     leaves: array = field(default_factory=lambda: array("I"))
     inner: array = field(default_factory=lambda: array("I"))  # interior pages of an index: they hold entries
     above: array = field(default_factory=lambda: array("I"))  # interior pages of a table
     missing: list[Range] = field(default_factory=list)
     lost_pages: array = field(default_factory=lambda: array("I"))  # what should have been there, by number
+    bounds: dict[int, Range] = field(default_factory=dict)  # of leaves on which a rowid is out of its place
 
 
 class ScannedRow:
@@ -93,12 +96,13 @@ class Pages:
 
     def walk(self, tree: Tree) -> None:
         """Claim the pages of a tree from its root; what does not fit its place is left for others."""
-        stack: list[tuple[int, int | None, int | None, int]] = [(tree.root, None, None, 0)]
+        stack: list[tuple[int, tuple[Key | None, Key | None], int]] = [(tree.root, (None, None), 0)]
         while stack:
-            number, low, high, depth = stack.pop()
-            page = self._fitting(tree, number, low, high, depth)
+            number, place, depth = stack.pop()
+            page = self._fitting(tree, number, place, depth)
+            low, high = place
             if page is None:
-                tree.missing.append((low, high))
+                tree.missing.append((low, high) if tree.table else (None, None))  # type: ignore[arg-type]
                 tree.lost_pages.append(number)
                 continue
             self.claims[number] = TREE
@@ -108,12 +112,27 @@ class Pages:
                 continue
             (tree.above if tree.table else tree.inner).append(number)
             below, kids = low, []
-            for child, key in children(page):
-                kids.append((child, below, high if key is None else key, depth + 1))
+            for child, key in children(page) if tree.table else self._entries(tree, page):
+                kids.append((child, (below, high if key is None else key), depth + 1))
                 below = key
             stack.extend(reversed(kids))
 
-    def _fitting(self, tree: Tree, number: int, low: int | None, high: int | None, depth: int) -> Page | None:
+    def _entries(self, tree: Tree, page: Page) -> Iterator[tuple[int, Key | None]]:
+        """(child page, the entry that follows it) of an interior page of an index."""
+        for (child, _), at in zip(children(page), (*page.pointers, None), strict=True):
+            yield child, self._entry(page, at) if at is not None and tree.sorts_by_bytes else None
+
+    def _entry(self, page: Page, at: int) -> Key | None:
+        """An entry of an index as it sorts; None when it cannot be read."""
+        try:
+            record = payload(self.image, read_cell(page, at, self.image.usable))
+            return tuple(_sort_key(value, self.encoding) for value in read_record(record, self.encoding))
+        except (Bad, IndexError, struct.error):
+            return None
+
+    def _fitting(
+        self, tree: Tree, number: int, place: tuple[Key | None, Key | None], depth: int
+    ) -> Page | None:
         if not 0 < number <= self.image.pages or self.claims[number] != UNKNOWN or depth > DEEPEST:
             return None
         try:
@@ -124,25 +143,30 @@ class Pages:
                 return None
             if depth and page.leaf and not page.pointers:
                 return None  # SQLite takes an empty leaf out of its tree: this one was written by another
-            if tree.table:
-                keys = list(self._keys(page, tree.layout))
-                if any(not _between(key, low, high) for key in keys) or keys != sorted(set(keys)):
-                    return None
-                below = [] if page.leaf else [child for child, _ in children(page)]
-                if len(set(below)) != len(below) or any(child < 2 for child in below):
-                    return None  # torn in part: its leaves are found without it, and each by what lies on it
-            elif not page.leaf:
+            keys = [key for key in self._keys(page, tree) if key is not None]
+            if not tree.table and not page.leaf:
                 list(children(page))
+            if any(not _between(key, *place) for key in keys) or keys != sorted(set(keys)):
+                if not tree.table or not page.leaf or not self._mostly_between(page, *place):
+                    return None
+                tree.bounds[number] = place  # type: ignore[assignment]
+            below = [child for child, _ in children(page)] if tree.table and not page.leaf else []
+            if len(set(below)) != len(below) or any(child < 2 for child in below):
+                return None  # torn in part: its leaves are found without it, and each by what lies on it
         except (Bad, IndexError, struct.error):
             return None
         return page
 
-    def _keys(self, page: Page, layout: Layout | None) -> Iterator[int]:
-        """The keys that prove a page's place: all of an interior page, the ends of a leaf."""
-        if not page.leaf:
-            yield from (key for _, key in children(page) if key is not None)
+    def _keys(self, page: Page, tree: Tree) -> Iterator[Key | None]:
+        """The keys that prove a page's place: all of an interior page of a table, else the first and the last."""
+        layout = tree.layout
+        if tree.table and not page.leaf:
+            yield from (key for _, key in children(page))
             return
         for at in dict.fromkeys(page.pointers[:1] + page.pointers[-1:]):
+            if not tree.table:
+                yield self._entry(page, at) if tree.sorts_by_bytes else None
+                continue
             try:
                 cell = read_cell(page, at, self.image.usable)
             except Bad:
@@ -150,6 +174,16 @@ class Pages:
             if layout and not _shape_fits(cell, layout):
                 raise Bad("rows of another table")
             yield cell.rowid
+
+    def _mostly_between(self, page: Page, low: Key | None, high: Key | None) -> bool:
+        """Whether at least half of the rows of a leaf belong there: a damaged rowid costs its own row alone."""
+        inside = 0
+        for at in page.pointers:
+            try:
+                inside += _between(read_cell(page, at, self.image.usable).rowid, low, high)
+            except Bad:
+                continue
+        return (low is not None or high is not None) and 2 * inside >= len(page.pointers)
 
     def claim_free(self, head: int, count: int) -> None:
         """Claim the free pages: what lies on them was deleted."""
@@ -272,12 +306,29 @@ class Pages:
         for number in (*tree.leaves, *tree.inner):
             self.tick(1)
             page = read_page(self.image.page(number), number, self.image.usable)
-            rows: Iterator[ScannedRow] = self._rows_of(page, self.image.there(number))
-            if hidden_bytes(page, number, self.image.usable):
-                rows = chain_rows(rows, (ScannedRow(0, None, HIDDEN),))
-            if number in self.image.stale:
-                rows = (ScannedRow(row.rowid, row.values, row.doubt or STALE) for row in rows)
-            yield from rows
+            low, high = tree.bounds.get(number, (None, None))
+            whole = True
+            for row in self._rows_of(page, self.image.there(number)):
+                if row.values is not None and tree.table and not _between(row.rowid, low, high):
+                    row.doubt = MISPLACED
+                elif number in self.image.stale:
+                    row.doubt = row.doubt or STALE
+                whole = whole and row.values is not None
+                yield row
+            if whole and hidden_bytes(page, number, self.image.usable):  # else they are of the destroyed rows
+                yield ScannedRow(0, None, HIDDEN)
+
+    def sampled(self, tree: Tree, most: int) -> Iterator[ScannedRow]:
+        """Whole rows from all over a tree, at most so many of each leaf, read without their neighbours."""
+        for number in (*tree.leaves, *tree.inner):
+            page = read_page(self.image.page(number), number, self.image.usable)
+            for at in page.pointers[:: len(page.pointers) // most + 1]:
+                try:
+                    row = self._row(read_cell(page, at, self.image.usable))
+                except Bad:
+                    continue
+                if row.values is not None and self.image.there(number) == self.image.page_size:
+                    yield row
 
     def _rows_of(self, page: Page, there: int) -> Iterator[ScannedRow]:
         found: list[tuple[int, int, ScannedRow]] = []  # begin, end, row
@@ -305,20 +356,10 @@ class Pages:
             before = found[number - 1] if number else None
             after = found[number + 1] if number + 1 < len(found) else None
             if (before and before[1] > begin) or (after and end > after[0]):
-                yield ScannedRow(row.rowid, None, "overlaps another row")
-            elif (
-                row.values is not None
-                and not row.doubt
-                and any(
-                    other is not None
-                    and other[2].values is None
-                    and other[2].doubt in ("unreadable", "out of order")
-                    for other in (before, after)
-                )
-            ):
-                yield ScannedRow(row.rowid, row.values, "it lies beside destroyed bytes")
-            else:
-                yield row
+                row = ScannedRow(row.rowid, row.values, "it overlaps another row")
+            elif not row.doubt and any(other and other[2].values is None for other in (before, after)):
+                row.doubt = "it lies beside destroyed bytes"
+            yield row
 
     def _row(self, cell: Cell) -> ScannedRow:
         try:
@@ -359,15 +400,15 @@ class Pages:
 def _in_order(rows: list[ScannedRow]) -> list[ScannedRow]:
     """Rowids rise along a leaf: what breaks the longest such rise has a rowid as damaged as the rest of it."""
     tails: list[int] = []  # the least rowid that ends a rise of each length, and where it is
-    ends: list[int] = []
+    last_rows: list[int] = []
     before: dict[int, int] = {}
     for number, row in enumerate(rows):
         if row.values is not None:
             length = bisect_left(tails, row.rowid)
             tails[length : length + 1] = [row.rowid]
-            ends[length : length + 1] = [number]
-            before[number] = ends[length - 1] if length else -1
-    rise, number = set(), ends[-1] if ends else -1
+            last_rows[length : length + 1] = [number]
+            before[number] = last_rows[length - 1] if length else -1
+    rise, number = set(), last_rows[-1] if last_rows else -1
     while number >= 0:
         rise.add(number)
         number = before[number]
@@ -376,12 +417,11 @@ def _in_order(rows: list[ScannedRow]) -> list[ScannedRow]:
     for number, row in enumerate(rows):
         if number in rise:
             last = later.pop(0)
-            ordered.append(row)
         elif row.values is not None:
-            ordered.append(ScannedRow(0, None, "out of order"))
-        else:
-            placed = (last is None or row.rowid > last) and (not later or row.rowid < later[0])
-            ordered.append(row if placed else ScannedRow(0, None, row.doubt))
+            row.doubt = MISPLACED
+        elif (last is not None and row.rowid <= last) or (later and row.rowid >= later[0]):
+            row = ScannedRow(0, None, row.doubt)
+        ordered.append(row)
     return ordered
 
 
@@ -395,8 +435,19 @@ def doubt_about(values: Sequence[Value]) -> str:
     return ""
 
 
-def _between(key: int, low: int | None, high: int | None) -> bool:
-    return (low is None or key > low) and (high is None or key <= high)
+def _between(key: Key, low: Key | None, high: Key | None) -> bool:
+    return (low is None or key > low) and (high is None or key <= high)  # type: ignore[operator]
+
+
+def _sort_key(value: Value, encoding: str) -> tuple:
+    """A value as SQLite sorts it: NULL, numbers, text, blobs."""
+    if value is None:
+        return (0,)
+    if isinstance(value, int | float):
+        return 1, value
+    if isinstance(value, str | Text):
+        return 2, value.encode(encoding) if isinstance(value, str) else value.raw
+    return 3, value
 
 
 def _shape_fits(cell: Cell, layout: Layout) -> bool:

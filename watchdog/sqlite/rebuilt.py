@@ -49,7 +49,7 @@ class Fresh:
         self.db.text_factory = lambda raw: _text(raw)
         for pragma in (
             f"page_size={opened.page_size}",
-            f"encoding='{_ENCODING[opened.encoding]}'",
+            f"encoding='{opened.encoding_name}'",
             f"auto_vacuum={int(opened.pages.auto_vacuum)}",
             "journal_mode=MEMORY",  # of a new file it holds next to nothing, and a savepoint can be taken back
             "synchronous=OFF",
@@ -245,7 +245,7 @@ class Fresh:
         entries = list(entries)
         for table, rows in self.doubtful.items():
             for rowid, why in rows.items():
-                self._say(table, f"{table} {rowid}: kept, but {why}")
+                self._say(table, f"{row_name(table, rowid)}: kept, but {why}")
         made = {name for (kind, name) in checks.schema(self.db) if kind == "table"}
         if "sqlite_sequence" in made:
             for table, number in sequence.items():
@@ -277,6 +277,11 @@ class Fresh:
         self.side.close()
 
 
+def row_name(table: str, rowid: int) -> str:
+    """A row for people; the numbers below 0 that stand for rows without a rowid tell nothing."""
+    return f"{table} {rowid}" if rowid >= 0 else f"a row of {table}"
+
+
 def _columns(layout: Layout, rowid: int, values: Sequence[Value]) -> tuple[list[str], list[Value]]:
     """The names and values to insert for a row."""
     names: list[str] = []
@@ -300,9 +305,6 @@ def _same(one: list, other: list) -> bool:
 
 def _unique(entry: SchemaObject) -> bool:
     return entry.type == "index" and entry.sql[:30].upper().split()[:2] == ["CREATE", "UNIQUE"]
-
-
-_ENCODING = {"utf-8": "UTF-8", "utf-16-le": "UTF-16le", "utf-16-be": "UTF-16be"}
 
 
 def _signed(value: int) -> int:

@@ -13,7 +13,7 @@ from watchdog.sqlite.format import Bad, Value, read_page, read_record
 from watchdog.sqlite.from_backup import compare, mend, merge
 from watchdog.sqlite.layout import Layout, best
 from watchdog.sqlite.losses import KnownRows, Losses
-from watchdog.sqlite.page_scan import FREE, UNKNOWN, ScannedRow, Tree, carve, hidden_bytes
+from watchdog.sqlite.page_scan import FREE, MISPLACED, UNKNOWN, ScannedRow, Tree, carve, hidden_bytes
 from watchdog.sqlite.rebuilt import Fresh, Tally
 from watchdog.sqlite.schema import quoted
 from watchdog.sqlite.survey import Survey, is_partial, last_integer, payloads, stray_leaves
@@ -47,6 +47,7 @@ class _Salvage(Losses):
                 if part.stray and whole is None and part.layout.rowid:
                     whole = self._listed(name)
                 self._fill(name, part, whole if part.stray else None)
+            self._put_misplaced()
         for part in self.aside:
             for row in self.pages.rows(part.tree):
                 fresh.aside(None, row.rowid, row.values or (), part.doubt)
@@ -74,6 +75,8 @@ class _Salvage(Losses):
                     fresh.lose(name, row.rowid)
                 else:
                     fresh.tallies[name].unplaced += 1
+            elif row.doubt == MISPLACED:
+                self.misplaced.append((part, row))
             elif doubt or not layout.rowid:
                 if not fresh.put(layout, row.rowid, row.values, doubt):
                     self._refused(layout, row.rowid, row.values, part.stray)
@@ -83,6 +86,13 @@ class _Salvage(Losses):
                     self._put_many(part, ready)
                     ready = []
         self._put_many(part, ready)
+
+    def _put_misplaced(self) -> None:
+        """Rows whose number may be wrong come last: they take no other row's place."""
+        for part, row in self.misplaced:
+            if not self.fresh.put(part.layout, row.rowid, row.values or (), row.doubt):
+                self._refused(part.layout, row.rowid, row.values or (), part.stray)
+        self.misplaced.clear()
 
     def _put_many(self, part: TablePart, rows: list[ScannedRow]) -> None:
         if self.fresh.put_many(part.layout, rows):

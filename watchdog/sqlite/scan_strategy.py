@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 
 from watchdog.sqlite import checks, gate
 from watchdog.sqlite.candidate import Candidate, DatabaseRepair, Tick, judged, percent
@@ -25,6 +26,7 @@ from watchdog.sqlite.schema import (
 )
 from watchdog.sqlite.strategies import set_mode
 from watchdog.sqlite.survey import Survey
+from watchdog.sqlite.witnesses import Disagreement, WitnessKind
 
 PAGE_SCAN = "page scan"
 
@@ -48,6 +50,9 @@ def scan(job: DatabaseRepair, tick: Tick) -> Candidate:
         wanted = entries_for((opened.entries, opened.schema_whole), bad, theirs, objects)
         entries = wanted.entries
         entries += [entry for entry in job.extra if entry.name not in {one.name for one in entries}]
+        tables = {entry.name.lower() for entry in entries if entry.type in ("table", "view")}
+        homeless = [entry for entry in entries if entry.table.lower() not in tables and entry.type != "view"]
+        entries = [entry for entry in entries if entry not in homeless]
         guesses = _guesses(kind, {entry.name: entry for entry in entries if entry.name in wanted.borrowed})
         survey = Survey(opened, entries)
         fresh = Fresh(file, opened, side)
@@ -61,7 +66,10 @@ def scan(job: DatabaseRepair, tick: Tick) -> Candidate:
         if not sum(least.values()):
             refused.append("not one row was found")
         gone = {entry.name: _nowhere_to_put(survey, entry) for entry in wanted.gone if entry.type == "table"}
-        says = wanted.says + list(result.says)
+        says = [
+            f"{entry.type} {entry.name}: not made, its table {entry.table} is not known" for entry in homeless
+        ]
+        says += wanted.says + list(result.says)
         says += [text for tally in result.tallies.values() for text in tally.says]
         doubtful = {name: dict(rows) for name, rows in fresh.doubtful.items() if rows}
         found = Candidate(
@@ -74,7 +82,17 @@ def scan(job: DatabaseRepair, tick: Tick) -> Candidate:
             refused=tuple(refused),
             mended=result.mended,
         )
-        return found if refused else judged(found, job, survey, rebuilt=True)
+        if refused:
+            return found
+        lost = {entry.table for entry in homeless}
+        heard = judged(found, job, survey, rebuilt=True)
+        return replace(
+            heard,
+            disagreements=(
+                *heard.disagreements,
+                *(Disagreement(WitnessKind.TABLE, name) for name in sorted(lost)),
+            ),
+        )
 
 
 def _nowhere_to_put(survey: Survey, entry: SchemaObject) -> Tally:

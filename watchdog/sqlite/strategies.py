@@ -16,7 +16,7 @@ from watchdog.sqlite import checks
 from watchdog.sqlite.adoption import parts_of
 from watchdog.sqlite.candidate import DatabaseRepair
 from watchdog.sqlite.damaged_file import Opened, open_damaged, rebuilt_header
-from watchdog.sqlite.format import Bad, SchemaObject, read_header
+from watchdog.sqlite.format import ENCODINGS, Bad, SchemaObject, read_header
 from watchdog.sqlite.graft import graft, refill
 from watchdog.sqlite.page_scan import Pages
 from watchdog.sqlite.readonly import connect
@@ -114,7 +114,8 @@ def _repaired_header(job: DatabaseRepair, file: str, page_one: bytes = b"") -> b
         first = page_one or image.page(1)
         try:
             found = read_header(first)
-            right = found.page_size == opened.page_size and found.pages == image.pages
+            right = (found.page_size, found.page_size - found.reserved) == (image.page_size, image.usable)
+            right = right and found.pages == image.pages and ENCODINGS[found.encoding] == opened.encoding
         except Bad:
             right = False
         if right and not page_one:
@@ -124,7 +125,7 @@ def _repaired_header(job: DatabaseRepair, file: str, page_one: bytes = b"") -> b
         probe.claim_free(head, count)
         _flat(job, file, opened)
         with open(file, "r+b") as out:
-            out.write(rebuilt_header(first, opened.page_size, image.pages, probe.free_complete))
+            out.write(rebuilt_header(opened, first, image.pages, probe.free_complete))
             if page_one:
                 out.write(page_one[100:])
     return True
@@ -202,7 +203,7 @@ def regraft(job: DatabaseRepair, file: str, survey: Survey | None) -> Built:
         if not any(survey.trees[name].missing for name in survey.tables()):
             return Built.NO
         out.seek(0)
-        out.write(rebuilt_header(opened.image.page(1), opened.page_size, pages, survey.pages.free_complete))
+        out.write(rebuilt_header(opened, opened.image.page(1), pages, survey.pages.free_complete))
     return _compact(file, unused_is_free=True)
 
 
@@ -220,7 +221,7 @@ def strip(job: DatabaseRepair, file: str, survey: Survey | None) -> Built:
         with open(file, "r+b") as out:
             pages = _grafted(out, survey) if survey else opened.image.pages
             out.seek(0)
-            out.write(rebuilt_header(opened.image.page(1), opened.page_size, pages, False))
+            out.write(rebuilt_header(opened, opened.image.page(1), pages, False))
     virtual = {entry.name for entry in entries if entry.type == "table" and is_virtual(entry.sql)}
     inner = shadows((entry.name, entry.sql) for entry in entries if entry.type == "table")
     db = connect(file, "mode=rw")

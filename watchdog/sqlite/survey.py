@@ -23,6 +23,7 @@ from watchdog.sqlite.format import (
 )
 from watchdog.sqlite.layout import Layout, fit, layout_of
 from watchdog.sqlite.page_scan import TREE, Pages, Tree, hidden_bytes
+from watchdog.sqlite.roots import by_their_rows
 from watchdog.sqlite.schema import is_virtual, make, quoted, shadows
 
 
@@ -64,6 +65,8 @@ class Survey:
 
         Their leaves must not pass for another table's.
         """
+        if self.opened.schema_whole:
+            return
         kept = {"data": "block BLOB NOT NULL", "content": "c0 TEXT", "docsize": "sz BLOB NOT NULL"}
         for name in sorted(self.inner - self.layouts.keys()):
             columns = kept.get(name.rsplit("_", 1)[1])
@@ -74,10 +77,16 @@ class Survey:
                 self.entries.append(SchemaObject("table", name, name, sql))
 
     def _claim(self) -> None:
+        entries = by_their_rows(self.pages, self.entries, self.layouts)
+        self.misled, self.entries = (
+            entries != self.entries,
+            entries,
+        )  # misled: the schema has wrong first pages
         for entry in self.entries:
             layout = self.layouts.get(entry.name) if entry.type == "table" else None
             if layout is not None:
                 tree = self.trees[entry.name] = Tree(entry.name, entry.root, layout.rowid, layout)
+                tree.sorts_by_bytes = not layout.rowid and _sorts_by_bytes(layout.sql)
                 if entry.root:
                     self.pages.walk(tree)
                     self._refuse_foreign(tree, layout)
@@ -86,6 +95,8 @@ class Survey:
         for entry in self.entries:
             if entry.type == "index" and entry.root:
                 tree = self.indexes[entry.name] = Tree(entry.name, entry.root, False)
+                made = self.layouts.get(entry.table)
+                tree.sorts_by_bytes = made is not None and _sorts_by_bytes(entry.sql + made.sql)
                 self.pages.walk(tree)
                 width = len(self.columns.get(entry.name, ()))
                 rows = self._some_rows(tree)
@@ -177,6 +188,10 @@ class Survey:
             struct.unpack_from(">H", image.page(number), (100 if number == 1 else 0) + 3)[0]
             for number in numbers
         )
+
+
+def _sorts_by_bytes(sql: str) -> bool:
+    return not any(word in sql.upper() for word in ("COLLATE", "DESC"))
 
 
 def is_partial(sql: str) -> bool:

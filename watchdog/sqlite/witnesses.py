@@ -12,6 +12,7 @@ from enum import StrEnum
 from watchdog.sqlite import checks
 from watchdog.sqlite.damaged_file import open_damaged
 from watchdog.sqlite.format import Bad, read_page, read_record
+from watchdog.sqlite.full_text import OtherWords, compare_words
 from watchdog.sqlite.layout import best
 from watchdog.sqlite.page_scan import Pages, Tree
 from watchdog.sqlite.readonly import connect
@@ -31,6 +32,7 @@ class WitnessKind(StrEnum):
     FOREIGN_KEYS = "foreign-keys"
     STRAY_PAGES = "stray-pages"
     FREE_PAGES = "free-pages"
+    EMPTY = "empty"
     BACKUP = "backup"
     BACKUP_ALONE = "backup-alone"
     WAL = "wal"
@@ -38,6 +40,7 @@ class WitnessKind(StrEnum):
     JOURNAL = "journal"
     SECTORS = "sectors"
     SCHEMA = "schema"
+    TABLE = "table"
 
 
 @dataclass(frozen=True)
@@ -76,23 +79,29 @@ def testify(survey: Survey, candidate: str, rebuilt: bool, known: Mapping[str, i
         files.callback(db.close)
         _hear_indexes(survey, copy, candidate, found)
         if rebuilt:
-            _hear_full_text(survey, db, found)
+            _hear_full_text(survey, db, candidate, found)
         else:
             _ask_full_text(db, found)
         _hear_pages(survey, found)
         _hear_sequence(survey, db, found)
         _hear_foreign_keys(db, found)
         for table, rows in checks.counts(db).items():
+            torn = [index.name for index in survey.indexes_of(table) if survey.indexes[index.name].missing]
+            if not rows and torn and not survey.trees[table].missing:
+                found.disagreements.append(Disagreement(WitnessKind.EMPTY, table, 0, torn[0]))
             if rows < known.get(table, 0) and table not in found.proven:
                 found.disagreements.append(Disagreement(WitnessKind.BACKUP, table, known[table] - rows))
-    if survey.opened.schema_gaps and _may_hide_a_table(survey):
+    opened = survey.opened
+    unread = opened.schema_gaps or (survey.pages.claims[1] and not opened.schema_whole)
+    if unread and _may_hide_a_table(survey):
         found.disagreements.append(Disagreement(WitnessKind.SCHEMA, ""))
     wal = survey.opened.wal
     if wal.unfinished:
         found.disagreements.append(Disagreement(WitnessKind.WAL_END, "", 1))
     if wal.stale:
         found.disagreements.append(Disagreement(WitnessKind.WAL, "", len(wal.stale)))
-    if survey.opened.journal.torn:
+    journal = survey.opened.journal
+    if journal.torn or (journal.hot and not journal.counted and rebuilt):
         found.disagreements.append(Disagreement(WitnessKind.JOURNAL, ""))
     return found
 
@@ -226,9 +235,13 @@ def _present(copy: Pages, table: str, rowids: set[int]) -> set[int]:
 # --- other witnesses
 
 
-def _hear_full_text(survey: Survey, db: sqlite3.Connection, found: Testimony) -> None:
-    """Rows that the full text names. One that it does not name proves nothing: it may lag behind."""
+def _hear_full_text(survey: Survey, db: sqlite3.Connection, candidate: str, found: Testimony) -> None:
+    """Rows that the full text names, and rows it has other words for.
+
+    One that it does not name proves nothing where an index does: it may lag behind.
+    """
     wanted = {(entry.type, entry.name): entry.sql for entry in survey.entries}
+    heard: dict[str, list[tuple[str, OtherWords]]] = {}
     for fill in checks.fills(wanted):
         tree = survey.trees.get(fill.fts + "_docsize")
         if tree is None or fill.table not in survey.layouts:
@@ -241,6 +254,18 @@ def _hear_full_text(survey: Survey, db: sqlite3.Connection, found: Testimony) ->
         }
         if gone and fill.table not in found.proven:
             found.lost.setdefault(fill.table, Counter()).update(gone)
+        words = compare_words(survey, candidate, fill) if fill.external else None
+        if words is not None:
+            heard.setdefault(fill.table, []).append((fill.fts, words))
+    for table, texts in heard.items():
+        doubtful = found.doubtful.setdefault(table, {})
+        for fts, words in texts:
+            for rowid in sorted(words.altered):
+                # where another full text has the same words as the row, this one is the damaged copy
+                if all(rowid in other.altered for _, other in texts if rowid in other.named):
+                    doubtful.setdefault(rowid, f"the full text {fts} has other words for it")
+            for rowid in sorted(words.unnamed if table not in found.proven else ()):
+                doubtful.setdefault(rowid, f"the full text {fts} does not name it")
 
 
 def _ask_full_text(db: sqlite3.Connection, found: Testimony) -> None:
@@ -334,11 +359,13 @@ _SENTENCES = {
     WitnessKind.FOREIGN_KEYS: "{table}: other rows refer to {rows} of its rows that are not there",
     WitnessKind.STRAY_PAGES: "{table}: pages that belong to no table hold up to {rows} rows that fit it; they may have been deleted",
     WitnessKind.FREE_PAGES: "{table}: {rows} rows lie on pages that are listed as free; they may have been deleted",
+    WitnessKind.EMPTY: "{table}: it has no rows, and the index {name} that would prove it is destroyed",
     WitnessKind.BACKUP: "{table}: the last backup has {rows} rows more; they were deleted since, or are lost",
     WitnessKind.BACKUP_ALONE: "all {rows} rows are those of the backup; what came later is lost",
     WitnessKind.WAL_END: "the last transaction in the -wal is damaged: its rows are lost, if it was finished",
     WitnessKind.WAL: "a frame of the -wal is damaged: of {rows} pages only an older state is left",
     WitnessKind.JOURNAL: "a record of the -journal is damaged: the last transaction could not be taken back as a whole",
     WitnessKind.SCHEMA: "a part of the list of tables is gone: a table that only it named is not in this report",
+    WitnessKind.TABLE: "{table}: an index or a trigger names it, but how it was made is lost; its rows are not in the new file",
     WitnessKind.SECTORS: "{rows} bytes of the file could not be read from the disk",
 }
