@@ -13,6 +13,7 @@ from homes import chat_text
 
 from watchdog.config.pattern import Pattern
 from watchdog.model import Line
+from watchdog.sources import logfile
 from watchdog.sources.logfile import LogFile, placed
 from watchdog.sources.records import Wanted
 
@@ -223,6 +224,16 @@ def test_a_window_inside_the_doubled_hour_finds_its_start(log):
     since = datetime(2026, 10, 25, 0, 30, tzinfo=UTC)  # 02:30 for the first time
     events = read(log, since=since, zone=BERLIN)[0]
     assert len(events) == 90 and events[0].text.startswith("first 02:30")
+
+
+def test_a_packed_part_that_unpacks_to_far_more_than_any_log_is_read_in_part_and_told(log, monkeypatch):
+    monkeypatch.setattr(logfile, "UNPACKED", 100_000)
+    log.write_text(line("2026-05-19 10:15:00,000", "now"))
+    packed = "".join(line(f"2026-05-18 10:15:{number % 60:02d},000", "then") for number in range(60_000))
+    Path(f"{log}.1.gz").write_bytes(gzip.compress(packed.encode()))
+    events, found = read(log)
+    assert texts(events)[-1] == "now" and len(events) < 60_000
+    assert any("the rest was not read" in note for note in found.notes)
 
 
 def test_a_time_that_a_name_made_up_does_not_hide_what_comes_before_it(log):

@@ -27,6 +27,7 @@ FAR = 1 << 20  # how far to look for a record where one should be
 # bytes; Hermes rotates at five million, and in a longer file counting lines would cost more than the check
 COUNTED = 8_000_000
 HEAD = 1 << 13  # where the first record of a file is looked for first
+UNPACKED = 1 << 28  # bytes that are read of a packed part: fifty times what Hermes rotates at
 PROBE = 1 << 14  # how much of the file a step of bisecting looks at
 
 
@@ -42,15 +43,21 @@ class Segment:
         self.identity = status.st_dev, status.st_ino
         self.straight = not self.packed  # the file holds the very bytes that were read from it so far
         self.size = status.st_size
+        self.cut = False  # there is more in it than is read
 
     def close(self) -> None:
         self.file.close()
         self.raw.close()
 
     def read(self, size: int) -> bytes:
-        """The next bytes; of a packed part that was cut short or damaged, what comes before that."""
+        """The next bytes; of a packed part that was cut short or damaged, what comes before that, and of one that
+        unpacks to far more than any log, the beginning.
+        """
         if not self.packed:
             return self.file.read(size)
+        if self.file.tell() >= UNPACKED:
+            self.cut = True
+            return b""
         from gzip import BadGzipFile
         from zlib import error
 
@@ -205,6 +212,11 @@ class LogFile:
             ):
                 self.block *= 2
         self.last_at = reader.last_at
+        self.notes += [
+            f"{segment.name} unpacks to more than {UNPACKED >> 20} MB; the rest was not read"
+            for segment in self.segments
+            if segment.cut
+        ]
         if reader.future and not self.whole:
             self.notes.append(
                 f"{self.path.name}: {reader.future} records are dated after now; was the clock set?"
