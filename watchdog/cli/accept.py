@@ -9,8 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from watchdog.job import find_state
-from watchdog.sqlite.daily_backup import folder
 
 ABOVE = 4  # folders from a board's kanban.db up to the Hermes home
 
@@ -27,6 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def find_backups(path: str | os.PathLike) -> list[Path]:
     """Folders that hold backups of a database: beside it, and the watchdog's own."""
+    from watchdog.job import find_state  # help loads no database code
+    from watchdog.sqlite.daily_backup import folder
+
     real = Path(os.path.realpath(path))
     places = [Path(f"{real}.backups"), *(folder(find_state(home), real) for home in real.parents[:ABOVE])]
     return [place for place in dict.fromkeys(places) if place.is_dir()]
