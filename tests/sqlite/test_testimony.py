@@ -198,3 +198,39 @@ def test_an_index_whose_table_nobody_knows_does_not_cost_the_other_tables(tmp_pa
     report = heal(path)
     assert inject.rows(path)["t"] == before, report.says
     assert not report.ok
+
+
+def crashed_wal(path: Path, rows: int = 30) -> None:
+    """Committed rows that are in the -wal alone."""
+    db = sqlite3.connect(path, isolation_level=None)
+    db.execute("PRAGMA journal_mode=WAL")
+    db.execute("PRAGMA wal_autocheckpoint=0")
+    for number in range(rows):
+        db.execute("INSERT INTO t(a, n) VALUES('late', ?)", (number,))
+    for part in ("", "-wal"):
+        shutil.copyfile(f"{path}{part}", f"{path}.kept{part}")
+    db.close()
+    for part in ("", "-wal"):
+        os.replace(f"{path}.kept{part}", f"{path}{part}")
+
+
+@pytest.mark.parametrize("at", [0, 5, 10, 14, 17, 22, 25, 31])
+def test_a_wal_whose_header_is_damaged_gives_its_rows_when_the_first_frame_proves_it(tmp_path, at):
+    path = made(tmp_path / "x.db", *PLAIN)
+    crashed_wal(path)
+    wal = Path(f"{path}-wal").read_bytes()
+    write(Path(f"{path}-wal"), at, bytes([wal[at] ^ 0x55]))
+    report = heal(path)
+    assert report.strategy
+    assert report.ok
+    assert len(inject.rows(path)["t"]) == 150
+
+
+def test_a_wal_without_a_header_is_never_called_whole(tmp_path):
+    path = made(tmp_path / "x.db", *PLAIN)
+    crashed_wal(path)
+    write(Path(f"{path}-wal"), 0, bytes(32))
+    report = heal(path)
+    assert not report.ok
+    assert any("-wal" in text for text in report.says)
+    assert len(inject.rows(path)["t"]) == 120

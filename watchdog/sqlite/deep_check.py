@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import tempfile
 import time
+from contextlib import suppress
 
 from watchdog.errors import WatchdogError
 from watchdog.sqlite import checks, sandbox
@@ -67,7 +68,7 @@ def _inspect(path: str, where: str, mode: str, fts_up_to: int) -> Deep:
                 return Deep(broken=f"SQLite cannot open it: {error}", sqlite=version)
             raise
         has_fts = bool(checks.fills(checks.schema(db)))
-        rows = checks.integrity(db) or foreign_rows(path)
+        rows = checks.integrity(db) or foreign_rows(path) or _ignored_wal(path)
         fts, counted, orphans = _count(db, folder)
     finally:
         db.close()
@@ -101,6 +102,14 @@ def _inspect(path: str, where: str, mode: str, fts_up_to: int) -> Deep:
         sqlite=version,
         torn_wal=torn,
     )
+
+
+def _ignored_wal(path: str) -> tuple[str, ...]:
+    """A WAL with frames whose header is damaged beyond repair: what only it holds is lost."""
+    with suppress(OSError), open(path + "-wal", "rb") as file:
+        wal = read_wal(file.fileno())
+        return (wal.fault,) if wal.fault and wal.size > 32 else ()
+    return ()
 
 
 def _torn_wal(path: str) -> tuple[int, int]:

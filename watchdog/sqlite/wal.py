@@ -40,8 +40,12 @@ def read_wal(fd: int, most: int = 0, verify: bool = True) -> Wal:
         return Wal(size=size, fault=f"the -wal has {size} bytes, less than its own header")
     magic, _, page_size, _, salt1, salt2, sum1, sum2 = struct.unpack(">8I", head)
     order = ">" if magic & 1 else "<"
-    if magic not in WAL_MAGIC or page_size not in SIZES or checksum(head[:24], order) != (sum1, sum2):
-        return Wal(size=size, fault="the header of the -wal is damaged; SQLite ignores such a WAL")
+    sound = magic in WAL_MAGIC and page_size in SIZES and checksum(head[:24], order) == (sum1, sum2)
+    if not sound:
+        known = _chain(fd, size, head) if verify else None
+        if known is None:
+            return Wal(size=size, fault="the header of the -wal is damaged; SQLite ignores such a WAL")
+        page_size, order, (salt1, salt2), (sum1, sum2) = known
     frames: dict[int, int] = {}
     pending: dict[int, int] = {}
     running, pages, offset, count = (sum1, sum2), 0, 32, 0
@@ -63,8 +67,32 @@ def read_wal(fd: int, most: int = 0, verify: bool = True) -> Wal:
             pages = commit
         offset += 24 + page_size
         count += 1
+    if not sound and frames:  # SQLite would throw all of it away
+        return Wal(page_size, {}, 0, size, torn=1, behind=count, rest=frames, rest_pages=pages)
     whole = Wal(page_size, frames, pages, size)
     return _behind(fd, whole, (salt1, salt2, order), (count, pending, running)) if verify else whole
+
+
+Chain = tuple[int, str, tuple[int, int], tuple[int, int]]  # page size, byte order, salts, first checksum
+
+
+def _chain(fd: int, size: int, head: bytes) -> Chain | None:
+    """How the checksums of the frames begin, by a damaged header; None unless the first frame proves it.
+
+    So a header that was written for another round of frames proves nothing.
+    """
+    told = struct.unpack_from(">I", head, 8)[0]
+    for page_size in (told,) if told in SIZES else SIZES:
+        frame = os.pread(fd, 24 + page_size, 32)
+        if len(frame) < 24 + page_size:
+            break
+        salts, carried = struct.unpack_from(">2I", frame, 8), struct.unpack_from(">2I", frame, 16)
+        for order in "<>":
+            starts = struct.unpack_from(">2I", head, 24), checksum(head[:24], order)
+            for start in starts:
+                if checksum(frame[24:], order, checksum(frame[:8], order, start)) == carried:
+                    return page_size, order, salts, start
+    return None
 
 
 def _behind(

@@ -37,6 +37,7 @@ class WitnessKind(StrEnum):
     BACKUP_ALONE = "backup-alone"
     WAL = "wal"
     WAL_END = "wal-end"
+    WAL_HEADER = "wal-header"
     JOURNAL = "journal"
     SECTORS = "sectors"
     SCHEMA = "schema"
@@ -98,6 +99,8 @@ def testify(survey: Survey, candidate: str, rebuilt: bool, known: Mapping[str, i
     wal = survey.opened.wal
     if wal.unfinished:
         found.disagreements.append(Disagreement(WitnessKind.WAL_END, "", 1))
+    if wal.fault and wal.size > 32:
+        found.disagreements.append(Disagreement(WitnessKind.WAL_HEADER, "", 1))
     if wal.stale:
         found.disagreements.append(Disagreement(WitnessKind.WAL, "", len(wal.stale)))
     journal = survey.opened.journal
@@ -362,6 +365,7 @@ _SENTENCES = {
     WitnessKind.EMPTY: "{table}: it has no rows, and the index {name} that would prove it is destroyed",
     WitnessKind.BACKUP: "{table}: the last backup has {rows} rows more; they were deleted since, or are lost",
     WitnessKind.BACKUP_ALONE: "all {rows} rows are those of the backup; what came later is lost",
+    WitnessKind.WAL_HEADER: "the header of the -wal is damaged: rows that were only there are lost; it is kept beside the broken file",
     WitnessKind.WAL_END: "the last transaction in the -wal is damaged: its rows are lost, if it was finished",
     WitnessKind.WAL: "a frame of the -wal is damaged: of {rows} pages only an older state is left",
     WitnessKind.JOURNAL: "a record of the -journal is damaged: the last transaction could not be taken back as a whole",
