@@ -114,9 +114,9 @@ def _gateway_process(seen: Evidence) -> Process | Reason | None:
     fields = {"pid": seen.named.pid}
     if seen.named.locks is None:
         return Reason(Why.PROCESS_HIDDEN, fields)
-    # A lock file that was deleted under a living gateway: the lock is still held, where nobody can see it.
-    deleted = f"{seen.home}/gateway.lock (deleted)"
-    if deleted in seen.named.locks or not (seen.lock_file or seen.named.locks):
+    # A lock file that was deleted or replaced under a living gateway: it still holds the lock that nobody can see.
+    ours = any(path.startswith(f"{seen.home}/gateway.lock") for path in seen.named.locks)
+    if ours or not (seen.lock_file or seen.named.locks):
         return Reason(Why.LOCK_FILE_GONE, fields)
     return None
 

@@ -25,9 +25,9 @@ _MESSAGE = regex(rb"(?m)^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) [A-Z]+(?: \[[^\]
 _BLIND = {
     Why.NEVER_STARTED: "no gateway.pid and no readable gateway.log: was a gateway ever started here?",
     Why.PID_FILE_UNREADABLE: "{why}",
-    Why.LOCK_HIDDEN: "gateway.lock may be held by a process of another container, which /proc/locks does not show here",
+    Why.LOCK_HIDDEN: "gateway.lock may be held by a process of another container or of another home, which cannot be told here",
     Why.HOLDER_HIDDEN: "gateway.lock is held, but its holder (pid {pid}) cannot be seen",
-    Why.LOCK_FILE_GONE: "gateway.lock is gone, so nobody can tell whether process {pid} is this home's gateway",
+    Why.LOCK_FILE_GONE: "gateway.lock is gone or was replaced, so nobody can tell whether process {pid} is this home's gateway",
     Why.PROCESS_HIDDEN: "process {pid}, which gateway.pid names, may not be looked at; run as its user",
 }
 

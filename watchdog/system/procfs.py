@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import stat
 from datetime import UTC, datetime
 
 LOCKS = "/proc/locks"
@@ -92,12 +93,19 @@ def lock_holder(path: str) -> int | None:
     has open may be locked, and who does cannot be told.
     """
     try:
+        linked = os.lstat(path)
         status = os.stat(path)
     except FileNotFoundError:
         return 0
     except OSError:
         return None
     holder = _listed_holder(status)
+    if (
+        holder
+        and (stat.S_ISLNK(linked.st_mode) or linked.st_nlink > 1)
+        and not _opened_in(holder, path, status)
+    ):
+        return None  # it may hold the lock of another folder, to which this is only another name
     return holder if holder != 0 or _sees_every_process() or _is_open_nowhere(path) else None
 
 
@@ -156,6 +164,19 @@ def _listed_holder(status: os.stat_result) -> int | None:
     except (OSError, ValueError):
         return None
     return holder
+
+
+def _opened_in(pid: int, path: str, status: os.stat_result) -> bool:
+    """Whether the process opened this file by a name in the same folder."""
+    folder = os.stat(os.path.dirname(path) or ".")
+    try:
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            file = f"/proc/{pid}/fd/{fd}"
+            if os.path.samestat(os.stat(file), status):
+                return os.path.samestat(os.stat(os.path.dirname(os.readlink(file))), folder)
+    except OSError:
+        return False
+    return False
 
 
 def _has_open(pid: int, status: os.stat_result) -> bool | None:
