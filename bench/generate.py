@@ -106,9 +106,9 @@ def ordinary_hour(random: Random, size: int, without: str) -> list[Row]:
     while written < size:
         at = random.randrange(0, HOUR - 4 * MINUTE)
         kind = random.random()
-        if kind < 0.35:
+        if kind < 0.62:  # then rules want a third to a half of the lines, as in the logs of real gateways
             new = _turn(random, at, without)
-        elif kind < 0.42 and odd:
+        elif kind < 0.69 and odd:
             new = odd.pop()
         else:
             new = [

@@ -25,6 +25,7 @@ PACKAGES = {
     "mtail": "mtail",
     "fail2ban-regex": "fail2ban",
     "monit": "monit",
+    "valgrind": "valgrind",
 }
 _NAMED = re.compile(r"\(\?P?<(?![=!])\w+>")
 

@@ -13,11 +13,13 @@ import shutil
 import sqlite3
 import sysconfig
 import venv
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from random import Random
 from typing import IO
 
 from bench.generate import generate
+from bench.shapes import turns, write
 from watchdog.sqlite.schema import is_virtual, releases
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -65,6 +67,53 @@ def home(
     for kind, name in (("state", "state.db"), ("kanban", "kanban.db")):
         database(folder / name, kind)
     return folder
+
+
+def realistic(folder: Path, boards: int = 10, sessions: int = 500) -> Path:
+    """A home as people have one: three databases, boards, sessions.json, an hour of traffic, settings with one target
+    (in folder/config); the gateway lives.
+    """
+    place = home(folder / "home", 300_000, 300_000)
+    database(place / "response_store.db", "state")
+    for number in range(boards):
+        board = place / "kanban" / "boards" / f"board{number}"
+        board.mkdir(parents=True)
+        database(board / "kanban.db", "kanban")
+    (place / "sessions").mkdir()
+    entries = {
+        f"agent:main:telegram:dm:{number}": {
+            "session_id": f"20260519_{number:06d}_{number:08x}",
+            "origin": {"platform": "telegram", "chat_id": str(number), "user_name": f"Person {number}"},
+        }
+        for number in range(sessions)
+    }
+    (place / "sessions" / "sessions.json").write_text(json.dumps(entries))
+    config = folder / "config"
+    config.mkdir()
+    settings = config / "settings.yaml"
+    settings.write_text("notify:\n  targets:\n    - {name: me, url: 'json://127.0.0.1:9/'}\nbackups: false\n")
+    settings.chmod(0o600)
+    return place
+
+
+def with_an_incident(home: Path) -> Path:
+    """The same home, whose provider account has run out of money."""
+    now = datetime.now(UTC).replace(tzinfo=None)
+    with (home / "logs" / "agent.log").open("a") as log:
+        for number in range(12):
+            stamp = (now - timedelta(minutes=9, seconds=-30 * number)).isoformat(" ", "milliseconds")
+            log.write(
+                f"{stamp.replace('.', ',')} WARNING [20260519_000001_0000abcd] agent.conversation_loop: API call failed "
+                f"(attempt {1 + number % 3}/3) error_type=APIStatusError thread=a:1 provider=custom "
+                "base_url=https://api.example.com/v1 model=m summary=Error code: 402 - insufficient_quota\n"
+            )
+    return home
+
+
+def with_turns(home: Path, size: int) -> Path:
+    """The same home with so many bytes of nothing but turns in the last minutes."""
+    write(home, turns(Random(7), 60, 0.7), size, until=datetime.now(UTC).replace(tzinfo=None))
+    return home
 
 
 def database(path: Path, kind: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
-from itertools import count
+from itertools import accumulate, count, islice, tee
 from pathlib import Path
 from random import Random
 
@@ -77,17 +77,23 @@ def flood(random: Random) -> Iterator[Line]:
         yield timedelta(seconds=number * 0.5), session, "WARNING agent.conversation_loop", head + tail
 
 
-def write(folder: Path, lines: Iterator[Line], size: int) -> None:
-    """Both logs, the longer one of about this size."""
+def write(folder: Path, lines: Iterator[Line], size: int, until: datetime | None = None) -> None:
+    """Both logs, the longer one of about this size; `until`: when the last line was written."""
     (folder / "logs").mkdir(parents=True, exist_ok=True)
-    written, held = 0, []
+    written, held, begin = 0, [], START
+    if until is not None:
+        lines, ahead = tee(lines)
+        lengths = accumulate(ahead, lambda length, line: length + len(line[3]) + 70, initial=0)
+        lasts = next(number for number, length in enumerate(lengths) if length > size)
+        lines, ahead = tee(lines)
+        begin = until - next(islice(ahead, lasts, None))[0] - timedelta(seconds=10)
     with (
         (folder / "logs" / "gateway.log").open("w") as gateway,
         (folder / "logs" / "agent.log").open("w") as agent,
     ):
         for after, session, who, message in lines:
             level, logger = who.split()
-            stamp = (START + after).isoformat(" ", "milliseconds").replace(".", ",")
+            stamp = (begin + after).isoformat(" ", "milliseconds").replace(".", ",")
             text = f"{stamp} {level}{f' [{session}]' if session else ''} {logger}: {message}\n"
             held.append((after, logger.startswith("gateway"), text))
             written += len(text)

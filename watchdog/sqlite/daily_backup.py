@@ -6,6 +6,8 @@ import os
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from watchdog.system.lock import no_hurry
+
 EVERY = timedelta(days=1)
 STAMP = "last-round"  # its time tells when all databases were last looked through
 
@@ -35,7 +37,8 @@ def take_due_backups(home: Path, state: Path, keep: int, now: datetime) -> list[
             and due(path, now, place, EVERY)
             and look(path).grade in ("well", "drifted")
         ):
-            report = snapshot(path, place, keep=keep, now=now)
+            with no_hurry():  # a large database takes longer than a check may; the child has a limit of its own
+                report = snapshot(path, place, keep=keep, now=now)
             if not report.ok:
                 said.append(f"backup: {report.says}")
     if not said:
