@@ -27,7 +27,7 @@ from watchdog.config.settings import Settings, load_settings, others_may_write
 from watchdog.system.files import open_regular, read_small
 from watchdog.values import Any, replace
 
-FORMAT = 8
+FORMAT = 9
 NAME = "rulebook.cache"
 SETTINGS_NAME = "settings.cache"
 LARGEST = 1_000_000  # bytes of settings.yaml

@@ -109,11 +109,17 @@ class LineSelection:
         self.causes: tuple[str, ...] = ()
         self.not_causes: tuple[str, ...] = ()
 
-    def __getstate__(self) -> tuple[Any, ...]:
+    @property
+    def _parts(self) -> tuple[Any, ...]:
         return self.word, self.variants, self.only, self.causes, self.not_causes
 
+    def __getstate__(self) -> tuple[Any, ...]:
+        """With what every check needs to know of it, so that a kept rulebook has it ready."""
+        return *self._parts, self.heads, self.words, self.sure
+
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.word, self.variants, self.only, self.causes, self.not_causes = state
+        self.word, self.variants, self.only, self.causes, self.not_causes, *known = state
+        self.heads, self.words, self.sure = known
 
     def match(self, message: str) -> Mapping[str, str] | None:
         """The named captures when the message is what was asked for; None when not."""

@@ -83,22 +83,20 @@ class Prefilter:
             return []
         return [head for head in self.heads if block.startswith(head, at)]
 
-    @cached_property
-    def alone(self) -> list[tuple[int, ...] | None]:
-        """For each literal: the places of the lines that a record may be in which it stands right before its
-        message, and no other literal follows; None when that must be looked at.
+    def alone(self, number: int) -> tuple[int, ...] | None:
+        """The places of the lines that a record may be in which this literal stands right before its message, and no
+        other literal follows; None when that must be looked at.
         """
-        parts = {body[:length] for body in self.bodies for length in range(1, len(body))}
-        found: list[tuple[int, ...] | None] = []
-        for literal in self.literals[: len(self.heads)]:
-            head = literal[len(BEFORE) :]
-            hides = any(literal[start:] in parts for start in range(len(literal))) or any(
-                body in literal for body in self.bodies
-            )
-            shorter = (head[:length] for length in range(1, len(head) + 1))
-            places = {place for part in shorter for place in self._heads.get(part, ())}
-            found.append(None if hides else tuple(sorted(places)))
-        return [*found, *[None] * len(self.bodies)]
+        if number >= len(self.heads):
+            return None
+        literal = self.literals[number]
+        head = literal[len(BEFORE) :]
+        ends = tuple(literal[start:] for start in range(len(literal)))
+        for body in self.bodies:  # one that the literal holds, or the beginning of which it ends with
+            if body in literal or (body[:1] in literal and body.startswith(ends)):
+                return None
+        shorter = (head[:length] for length in range(1, len(head) + 1))
+        return tuple(sorted({place for part in shorter for place in self._heads.get(part, ())}))
 
 
 def literals_of(line: Line) -> tuple[Sequence[bytes] | None, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 from types import MappingProxyType
 
 from watchdog.config.pattern import LONGEST
@@ -38,6 +39,20 @@ Use = tuple[
 ]  # places to tell of, traces, whether the next record's time matters
 
 
+Way = tuple[list[Matcher], tuple[Trace, ...]]  # matchers, and the traces that the literal alone decides on
+
+
+class _Ways(dict[int, Way | None]):
+    """Number of a literal → what to do with a record that it begins; of those that the log holds."""
+
+    def __init__(self, wanted: Wanted):
+        self.wanted = wanted
+
+    def __missing__(self, literal: int) -> Way | None:
+        way = self[literal] = self.wanted.ways(literal)
+        return way
+
+
 class Wanted:
     """What is wanted from one log. Places without a line are somebody else's."""
 
@@ -49,20 +64,27 @@ class Wanted:
         plain: bool = False,
         doubts: Doubts | None = None,
     ):
-        self.chat, self.classifier = chat, Classifier(lines)
+        self.chat, self.plain = chat, plain
         self.doubts = doubts or Doubts()  # the records that a name may have written
-        # The plain way, by which the other is judged: every record is parsed and shown to everything.
-        self.prefilter = None if plain else Prefilter(lines, chat.doubtful)
-        if self.prefilter is not None and self.prefilter.open:
-            self.prefilter = None
         self.lines, self.traces = lines, traces  # lines of which only time and session are noted
         self.uses: dict[tuple[int, ...], Use] = {}
-        # literal → matchers of the records that it begins, and the traces that it alone decides on
-        self.quick: list[tuple[list[Matcher], tuple[Trace, ...]] | None] = []
-        for places in self.prefilter.alone if self.prefilter is not None else ():
-            self.quick.append(
-                None if places is None else (self.classifier.candidates(places), self._signs(places))
-            )
+        self.quick = _Ways(self)
+
+    # Made when the first block is read: the signs of a log are hardly ever asked for.
+    @cached_property
+    def classifier(self) -> Classifier:
+        return Classifier(self.lines)
+
+    @cached_property
+    def prefilter(self) -> Prefilter | None:
+        """None for the plain way, by which the other is judged: every record is parsed and shown to everything."""
+        prefilter = None if self.plain else Prefilter(self.lines, self.chat.doubtful)
+        return None if prefilter is None or prefilter.open else prefilter
+
+    def ways(self, literal: int) -> Way | None:
+        """What to do with a record that begins with this literal; None when it must be looked at."""
+        places = self.prefilter.alone(literal) if self.prefilter is not None else None
+        return None if places is None else (self.classifier.candidates(places), self._signs(places))
 
     def _signs(self, places: Sequence[int]) -> tuple[Trace, ...]:
         """The traces of these lines, when the beginning of the message is all that they ask for."""

@@ -37,7 +37,9 @@ def take_due_backups(home: Path, state: Path, keep: int, now: datetime) -> list[
             and due(path, now, place, EVERY)
             and look(path).grade in ("well", "drifted")
         ):
-            with no_hurry():  # a large database takes longer than a check may; the child has a limit of its own
+            with (
+                no_hurry()
+            ):  # a large database takes longer than a check may; the child has a limit of its own
                 report = snapshot(path, place, keep=keep, now=now)
             if not report.ok:
                 said.append(f"backup: {report.says}")
