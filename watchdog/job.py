@@ -165,6 +165,23 @@ def find_home(given: str | None = None) -> Path:
     return home
 
 
+SIGNS = (
+    "config.yaml",
+    "logs",
+    "gateway.log",
+    "gateway.pid",
+    "state.db",
+)  # of a Hermes home, or of saved logs
+
+
+def is_home(folder: Path) -> bool:
+    """Whether a gateway was ever configured or started here."""
+    try:
+        return any((folder / name).exists() for name in SIGNS)
+    except OSError:
+        return False
+
+
 def profiles(home: Path) -> list[Path]:
     """This home and those of its profiles, each a home of its own below profiles/."""
     try:

@@ -16,7 +16,7 @@ from watchdog.errors import ConfigError
 @pytest.fixture
 def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """Run a command in a home of its own: exit code, standard output, standard error."""
-    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "logs").mkdir(parents=True)
     (tmp_path / "config").mkdir()
 
     def command(*words: str, settings: str = "") -> tuple[int, str, str]:

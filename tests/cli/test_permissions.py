@@ -132,9 +132,9 @@ def test_a_word_about_a_home_that_never_was_is_a_slip_of_the_pen(place, capsys, 
 
 
 def test_a_home_that_is_gone_but_known_can_still_be_disarmed(place, capsys):
-    (place / ".hermes").mkdir()
+    (place / ".hermes" / "logs").mkdir(parents=True)
     assert said(capsys, "disarm")[0] == 0
-    (place / ".hermes").rmdir()
+    shutil.rmtree(place / ".hermes")
     assert said(capsys, "arm")[0] == 0
 
 
@@ -150,7 +150,7 @@ def test_a_home_that_is_gone_but_known_can_still_be_disarmed(place, capsys):
     ids=lambda words: words[0],
 )
 def test_a_store_that_cannot_be_written_is_told_and_nothing_is_done(place, capsys, monkeypatch, words):
-    (place / ".hermes").mkdir()
+    (place / ".hermes" / "logs").mkdir(parents=True)
     assert said(capsys, "disarm")[0] == said(capsys, "arm")[0] == 0
     (state,) = (place / ".local" / "state" / "hermes-watchdog").iterdir()
     init = Store.__init__
@@ -169,7 +169,7 @@ def test_a_store_that_cannot_be_written_is_told_and_nothing_is_done(place, capsy
 
 
 def test_status_tells_what_the_last_check_could_not_see(place, capsys):
-    (place / ".hermes").mkdir()
+    (place / ".hermes" / "logs").mkdir(parents=True)
     said(capsys, "check")
     code, out, _ = said(capsys, "status")
     assert code == 1 and "cannot see  gateway.log: no such file" in out
@@ -193,7 +193,7 @@ def test_a_database_that_cannot_be_looked_at_is_told_and_the_others_are_still_wa
     place, capsys, make, why
 ):
     home = place / ".hermes"
-    home.mkdir()
+    (home / "logs").mkdir(parents=True)
     make(home / "state.db")
     (home / "kanban.db").write_bytes(b"no database" * 100)
     code, out, _ = said(capsys, "check", "--dry-run", "--json")

@@ -125,6 +125,7 @@ def test_a_home_that_was_just_made_gets_the_same_doctor(shell: Shell, golden: Go
 
 @AS_ARGPARSE_SAYS
 def test_mistakes_in_the_arguments_are_told_in_the_same_words(shell: Shell, golden: Golden) -> None:
+    (shell.folder / "logs").mkdir()
     home = ("--home", str(shell.folder))
     for words in (
         ("chek",),
@@ -143,6 +144,10 @@ def test_mistakes_in_the_arguments_are_told_in_the_same_words(shell: Shell, gold
         ("check", "--dry-run", "--home", "/nowhere"),
         ("check", "--dry-run", "--home", "/", "--config", "/nowhere"),
         ("check", "--jsn"),
+        ("check", "--dry-run", "--home", "/usr"),
+        ("plan", "seven", *home),
+        ("status", "extra", *home),
+        ("--versoin",),
         ("explain", "session-stuk"),
         ("explain",),
         ("rules",),

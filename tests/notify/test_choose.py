@@ -220,19 +220,19 @@ TRANSCRIPT = """\
 04:15 [healed by itself] Resolved: Gateway is down
 07:00 [passed] Over: Telegram cannot be reached
 08:00 [first seen] No answer in 1 chat for 26 min
-08:15 [first seen] minimax keeps failing
+08:15 [first seen] Provider failing (minimax)
 08:30 [healed by itself] Resolved: 2 problems
-08:45 [first seen] minimax keeps failing
+08:45 [first seen] Provider failing (minimax)
 09:00 [first seen] No answer in 1 chat for 26 min
-09:00 [digest] Resolved: minimax keeps failing
-09:15 [flapping] Unstable: minimax keeps failing
+09:00 [digest] Resolved: Provider failing (minimax)
+09:15 [flapping] Unstable: Provider failing (minimax)
 09:30 [healed by itself] Resolved: No answer in 1 chat for 26 min
 10:00 [flapping] Unstable: No answer in 1 chat for 26 min
 10:00 [first seen] Telegram cannot be reached
 11:00 [healed by itself] Resolved: Telegram cannot be reached
 15:30 [healed by itself] Stable: No answer in 1 chat for 26 min
 17:30 [first seen] QQ bot is offline
-23:30 [healed by itself] Stable: minimax keeps failing
+23:30 [healed by itself] Stable: Provider failing (minimax)
 """  # 17 messages; the faults changed 79 times
 
 

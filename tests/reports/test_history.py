@@ -224,6 +224,7 @@ def test_many_incidents_are_counted_and_not_all_listed(past: Past) -> None:
 
 def test_a_report_is_for_its_owner_alone_and_goes_through_no_link(tmp_path: Path, capsys) -> None:
     where = ["--home", str(tmp_path), "--state", str(tmp_path / "state")]
+    (tmp_path / "logs").mkdir()
     target, link = tmp_path / "elsewhere", tmp_path / "week.html"
     target.write_text("precious")
     link.symlink_to(target)

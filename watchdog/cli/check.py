@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 
-from watchdog.cli.context import WELL, WRONG, colours, in_zone, job_of, need_home, print_json
+from watchdog.cli.context import WELL, WRONG, colours, in_zone, job_of, need_hermes, need_home, print_json
 from watchdog.errors import WatchdogError
 from watchdog.job import Job, profiles
 from watchdog.model import Incident, Report
@@ -109,7 +109,7 @@ def _check_home(args: argparse.Namespace) -> Report:
 def _need_home(job: Job, dry_run: bool) -> None:
     """WatchdogError for a home that cannot be read; people hear of it when it could be read before."""
     try:
-        need_home(job.home)
+        need_hermes(job)
     except WatchdogError as error:
         if not dry_run and marker_path(job.store_path).exists():
             from watchdog.service.failure import tell  # loads everything that sends messages

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from watchdog.errors import WatchdogError
-from watchdog.job import Job, find_job
+from watchdog.job import SIGNS, Job, find_job, is_home
 from watchdog.store.store import store_error
 from watchdog.system.users import name_of
 from watchdog.text import colours, paint
@@ -30,6 +30,7 @@ __all__ = [
     "complain",
     "in_zone",
     "job_of",
+    "need_hermes",
     "need_home",
     "need_known",
     "paint",
@@ -80,15 +81,29 @@ def need_home(home: Path) -> None:
     )
 
 
+def need_hermes(job: Job) -> None:
+    """WatchdogError for a folder that no Hermes ever used: its silence means nothing."""
+    need_home(job.home)
+    if not is_home(job.home) and not job.store_path.exists():
+        raise WatchdogError(
+            f"{job.home} is not a Hermes home: it has no {', '.join(SIGNS[:-1])} or {SIGNS[-1]}; "
+            "give --home DIR or set HERMES_HOME"
+        )
+
+
 def need_known(job: Job) -> None:
-    """WatchdogError for a home that is not there and never was: a typing mistake must not look like a yes."""
+    """WatchdogError for a home that is none and never was: a typing mistake must not look like a yes."""
     if not job.store_path.exists():
-        need_home(job.home)
+        need_hermes(job)
 
 
 @contextmanager
 def store_of(job: Job) -> Iterator[Store]:
-    """The store for writing; what it refuses (a full disk, no rights) is a message and no fault of ours."""
+    """The store for writing; what it refuses (a full disk, no rights) is a message and no fault of ours.
+
+    A home that is not there and never was gets none.
+    """
+    need_known(job)
     with job.store() as store:
         try:
             yield store

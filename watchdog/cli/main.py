@@ -91,7 +91,7 @@ def entry() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Exit codes: 0 well, 1 something is wrong, 2 bad configuration or arguments, 3 our fault."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if words in (["--version"], ["-V"], ["version"]):
+    if words in (["--version"], ["-V"], ["-v"], ["version"]):
         print(f"hermes-watchdog {__version__}")
         return 0
     for stream in (sys.stdout, sys.stderr):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from typing import Any
@@ -70,12 +71,32 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> None:  # type: ignore[override]
         self.exit(2, f"{self.prog}: {message}\nTry '{self.prog} --help'.\n")
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse does it, but what a command does not know is its own mistake, with its own help."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(self._not_known(unknown[0]))
+        return found, unknown
+
+    def _not_known(self, word: str) -> str:
+        if not word.startswith("-"):
+            return f"'{word}' is one word too many"
+        name = word.partition("=")[0]
+        near = get_close_matches(name, re.findall(r"(?<!\S)\[?(--[\w-]+)", self.format_help()), n=1)
+        return f"there is no option '{name}'" + (f"; did you mean '{near[0]}'?" if near else "")
+
 
 def parse(words: list[str]) -> argparse.Namespace:
     """The arguments of one command; exits with 2 and a hint when they cannot be understood."""
     words = command_first(words)
     if not words[0].startswith("-") and words[0] not in COMMANDS:
         make_parser("check").exit(2, f"{PROGRAM}: {hint(words[0])}\nTry '{PROGRAM} --help'.\n")
+    if words[0].startswith("-") and words[0] not in ("-h", "--help", "--version"):
+        near = get_close_matches(words[0], ("--help", "--version"), n=1)
+        about = f"; did you mean '{near[0]}'?" if near else ""
+        make_parser("check").exit(
+            2, f"{PROGRAM}: there is no option '{words[0]}'{about}\nTry '{PROGRAM} --help'.\n"
+        )
     return make_parser(words[0] if words[0] in COMMANDS else None).parse_args(words)
 
 
@@ -184,6 +205,13 @@ def a_time(text: str) -> datetime:
         raise argparse.ArgumentTypeError(
             f"'{text}' is not a time; write '2026-05-19 10:41:00' (in the logs' time zone) or 2026-05-19T10:41:00+02:00"
         ) from None
+
+
+def a_plan(text: str) -> int:
+    """The number of a plan."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"'{text}' is not the number of a plan; see: {PROGRAM} plans")
+    return int(text)
 
 
 def a_duration(text: str) -> timedelta:

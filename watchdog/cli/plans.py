@@ -23,7 +23,7 @@ from watchdog.cli.context import (
     print_json,
     store_of,
 )
-from watchdog.cli.parser import add_command, add_common
+from watchdog.cli.parser import a_plan, add_command, add_common
 from watchdog.errors import WatchdogError
 from watchdog.model import Outcome, Plan, Reason, plain, unpacked
 from watchdog.notify.translate import in_english
@@ -105,7 +105,7 @@ def add_arguments(commands: Any) -> None:
         made[name] = add_command(commands, name, RUN[name], examples)
         add_common(made[name])
     for name in ("plan", "resume", "abandon"):
-        made[name].add_argument("id", metavar="PLAN", type=int, help="number of the plan")
+        made[name].add_argument("id", metavar="PLAN", type=a_plan, help="number of the plan")
     made["plan"].add_argument("--code", action="store_true", help="make a code to answer with in this shell")
     for name in ("approve", "refuse"):
         made[name].add_argument(
@@ -124,7 +124,7 @@ def add_arguments(commands: Any) -> None:
     made["arm"].add_argument(
         "--forget", action="store_true", help="a fix that failed may be tried again for the same fault"
     )
-    made["audit"].add_argument("--plan", metavar="PLAN", type=int, help="only the lines of this plan")
+    made["audit"].add_argument("--plan", metavar="PLAN", type=a_plan, help="only the lines of this plan")
     made["audit"].add_argument(
         "--verify",
         metavar="HEAD",

@@ -11,6 +11,8 @@ from watchdog.plan.reasons import Chain
 from watchdog.text import ago, clock, harmless, iso, paint, redact
 from watchdog.values import Any
 
+ALL_WELL = "Gateway watchdog: OK"
+
 
 def as_json(report: Report) -> dict[str, Any]:
     """The contract of docs/json.md."""
@@ -107,9 +109,11 @@ def as_text(report: Report, colour: bool = False, dry_run: bool = False) -> str:
         and not report.cut_off
         and all(outcome.ok for outcome in report.outcomes)
     ):
+        if not report.blind:
+            lines.insert(0, paint(ALL_WELL, "good", colour))
         verdict = "Nothing is wrong" if not report.blind else "Nothing wrong was seen in what can be read"
         lines.append(
-            paint(f"{verdict} ({report.home}, looked back to {clock(report.start)}).", "good", colour)
+            paint(f"{verdict} ({report.home}, looked back to {clock(report.start)}).", "dim", colour)
         )
     return "\n".join(lines)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from watchdog.config.settings import NAME
 from watchdog.errors import WatchdogError
 from watchdog.gateway.units import SYSTEM, speaking_of_hermes
-from watchdog.job import profiles, user_home
+from watchdog.job import is_home, profiles, user_home
 
 USUAL = (Path("/opt/hermes"), Path("/var/lib/hermes"), Path("/root/.hermes"), Path("/opt/data"))
 
@@ -39,14 +39,6 @@ def find_homes(given: Path, units: Iterable[tuple[str, str]] | None = None) -> l
         home for home in dict.fromkeys([given, user_home() / ".hermes", *named, *USUAL]) if is_home(home)
     ]
     return list(dict.fromkeys(home for first in found for home in profiles(first)))
-
-
-def is_home(folder: Path) -> bool:
-    """Whether a gateway was ever started or configured here."""
-    try:
-        return any((folder / name).exists() for name in ("logs", "config.yaml", "gateway.pid", "state.db"))
-    except OSError:
-        return False
 
 
 def ntfy(config: Path, server: str, name: str) -> Phone:
