@@ -5,12 +5,11 @@ in.
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
+from phones import TOKEN
 from talk import (
     MINUTE,
     NOW,
@@ -34,9 +33,6 @@ from watchdog.model import Notification
 from watchdog.notify import deliver as notify
 from watchdog.store import Store
 from watchdog.text import redact
-
-sys.path.insert(0, str(Path(__file__).parent / "approval" / "channels"))
-from phones import TOKEN
 
 IN_LOGS = {
     "api key": "sk-ant-api03-PLANTEDplantedPLANTED",

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # inject.py is shared with bench/
-
 import generated
 import inject
+import pytest
 
 from watchdog.sqlite import sandbox
 

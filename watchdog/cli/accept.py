@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-
 ABOVE = 4  # folders from a board's kanban.db up to the Hermes home
 
 
