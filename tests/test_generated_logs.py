@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -12,15 +11,14 @@ from random import Random
 import pytest
 from effort import rounds
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from bench.generate import generate
+from bench.randomlogs import drowsy_home, random_home
+from watchdog.config.rules import Rulebook
+from watchdog.pipeline import look
+from watchdog.sources import logfile
+from watchdog.sources.read import Sources, log_span
 
-from bench.generate import generate  # noqa: E402
-from bench.randomlogs import drowsy_home, random_home  # noqa: E402
-from watchdog.config.rules import Rulebook  # noqa: E402
-from watchdog.pipeline import look  # noqa: E402
-from watchdog.sources import logfile  # noqa: E402
-from watchdog.sources.read import Sources, log_span  # noqa: E402
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def found_in(book: Rulebook, home: Path, plain: bool = False) -> Counter[tuple[object, ...]]:
