@@ -16,6 +16,7 @@ from watchdog.config.cache import NAME
 from watchdog.config.lines import LineSelection
 from watchdog.config.pattern import Pattern
 from watchdog.config.rules import Rulebook
+from watchdog.config.settings import load_settings
 from watchdog.detect.evaluate import lines_by_source
 from watchdog.errors import ConfigError
 from watchdog.job import load_rules
@@ -192,3 +193,59 @@ def test_no_shipped_line_makes_every_record_of_a_log_be_looked_at():
         if source.endswith(".log"):
             unknown = [line.pattern for line in lines if literals_of(line)[0] is None]
             assert not unknown, f"{source}: nothing in these patterns stands in every line that they match"
+
+
+SETTINGS = "unit: one.service\nnotify:\n  targets: [{name: me, url: 'json://127.0.0.1:9/'}]\n"
+
+
+@pytest.fixture
+def settings(places: tuple[Path, Path]) -> Path:
+    path = places[0] / "settings.yaml"
+    path.write_text(SETTINGS)
+    path.chmod(0o600)
+    return path
+
+
+def test_kept_settings_are_those_of_the_file(settings: Path, places: tuple[Path, Path]) -> None:
+    config, state = places
+    for _ in range(2):
+        assert cache.load_cached_settings(config, state, write=True) == load_settings(config)
+    assert (state / cache.SETTINGS_NAME).stat().st_mode & 0o077 == 0
+    settings.write_text(SETTINGS.replace("one", "two"))
+    assert cache.load_cached_settings(config, state, write=True).unit == "two.service"
+
+
+def test_kept_settings_do_not_hide_a_file_that_others_may_write(
+    settings: Path, places: tuple[Path, Path]
+) -> None:
+    config, state = places
+    cache.load_cached_settings(config, state, write=True)
+    settings.chmod(0o666)
+    with pytest.raises(ConfigError, match="others may write"):
+        cache.load_cached_settings(config, state, write=True)
+
+
+def test_kept_settings_see_a_target_in_the_environment(
+    settings: Path, places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, state = places
+    settings.write_text("unit: one.service\n")
+    monkeypatch.delenv("HERMES_WATCHDOG_NOTIFY", raising=False)
+    assert not cache.load_cached_settings(config, state, write=True).notify.targets
+    monkeypatch.setenv("HERMES_WATCHDOG_NOTIFY", "json://127.0.0.1:9/")
+    assert cache.load_cached_settings(config, state, write=True).notify.targets
+
+
+def test_settings_with_a_mistake_are_not_kept(settings: Path, places: tuple[Path, Path]) -> None:
+    config, state = places
+    settings.write_text("unti: one.service\n")
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="unti"):
+            cache.load_cached_settings(config, state, write=True)
+    assert not (state / cache.SETTINGS_NAME).exists()
+
+
+def test_a_dry_run_keeps_no_settings(settings: Path, places: tuple[Path, Path]) -> None:
+    config, state = places
+    cache.load_cached_settings(config, state, write=False)
+    assert list(state.iterdir()) == []

@@ -478,3 +478,23 @@ def test_the_installed_hermes_is_asked_and_asked_again_only_when_it_changed(tmp_
     changed = reference.ask(str(python))
     assert changed is not None and "newer" in changed.objects["kanban"][0].sql
     assert reference.ask("/bin/true") is None
+
+
+def test_a_schema_that_was_read_of_one_board_hides_no_damage_in_another(tmp_path: Path) -> None:
+    """Leaves of the schema are read once for all databases that have the same bytes there."""
+    first, second = tmp_path / "one" / "kanban.db", tmp_path / "two" / "kanban.db"
+    for path in (first, second):
+        path.parent.mkdir()
+        db = sqlite3.connect(path)
+        for number in range(60):
+            db.execute(f"CREATE TABLE table{number} (id INTEGER PRIMARY KEY, text TEXT, other TEXT)")
+        db.commit()
+        db.close()
+    fresh = look(first)
+    assert look(second).grade == fresh.grade != "broken"
+    content = bytearray(second.read_bytes())
+    at = content.rindex(b"table" + b"tab")  # in the middle of a schema row
+    content[at - 6 : at] = b"\xff" * 6
+    second.write_bytes(content)
+    assert look(second).grade == "broken"
+    assert look(first).grade == fresh.grade
