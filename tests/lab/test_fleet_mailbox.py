@@ -468,6 +468,26 @@ def test_a_flood_from_one_host_ends_at_its_limit(team: Team):
             )
 
 
+def test_a_flood_of_questions_that_are_withdrawn_at_once_ends_at_the_limit_of_a_day(team: Team):
+    host = team.host("web1")
+    host.check()
+    with psycopg.connect(team.dsn(host.name), autocommit=True) as db:
+        own = db.execute("SELECT id FROM hermes_watchdog.plans").fetchone()
+        assert own is not None
+        for number in range(100):
+            db.execute("SELECT hermes_watchdog.close(%s, %s)", (own[0], f"{number}"))
+        kept = db.execute("SELECT count(*) FROM hermes_watchdog.audit WHERE what = 'told'").fetchone()
+        assert kept is not None and 0 < kept[0] <= 20
+        with pytest.raises(psycopg.Error, match="in a day at most"):
+            for number in range(250):
+                row = db.execute(
+                    "INSERT INTO hermes_watchdog.plans (home, machine, plan, digest, title, words, approvers, code, lasts) "
+                    f"VALUES ('/h', 'm', 1, '{'a' * 64}', 't', '[]', '{{}}', 'F{number:07}', '1 hour') RETURNING id"
+                ).fetchone()
+                assert row is not None
+                db.execute("SELECT hermes_watchdog.close(%s, 'no')", row)
+
+
 def test_two_homes_of_one_host_hear_only_their_own_answers(team: Team):
     host = team.host("web1")
     other = Host(

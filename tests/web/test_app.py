@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -244,6 +245,16 @@ def test_five_wrong_codes_lock_the_page_and_not_the_shell(site: Site) -> None:
         str(site.job.state.parent),
     ]
     assert main(["refuse", site.code(), *where]) == 0 and site.state() == "refused"
+
+
+def test_wrong_codes_that_come_at_once_are_five_tries_and_no_more(site: Site) -> None:
+    good = site.form()
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda n: site.post({**good, "code": f"AAAAAA{n + 22}"})[0], range(12)))
+    assert sorted(answers) == [403] * 5 + [429] * 7
+    with site.job.store() as store:
+        tries = store.db.execute("SELECT count(*) FROM audit WHERE what = 'wrong code'").fetchone()
+    assert tries[0] == 5
 
 
 def test_a_word_that_cannot_be_a_code_costs_no_try(site: Site) -> None:

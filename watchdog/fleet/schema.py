@@ -16,8 +16,11 @@ OWNER = "hermes_watchdog_owner"
 HOSTS = "hermes_watchdog_host"
 APPROVERS = "hermes_watchdog_approver"
 CHANNEL = "hermes_watchdog"  # of NOTIFY; its payload is the host whose question was answered
-HOMES = 100  # per host: a stolen password must not fill the disk of all
+# Per host: a stolen password must not fill the disk of all.
+HOMES = 100
 PENDING = 50
+PER_DAY = 200  # questions, also those that were withdrawn
+OUTCOMES = 20  # lines of the audit about what became of one question
 
 _FIRST = f"""
 CREATE TABLE schema_version (version integer NOT NULL, at timestamptz NOT NULL DEFAULT now());
@@ -62,6 +65,7 @@ CREATE TABLE plans (
 );
 CREATE UNIQUE INDEX one_open_question ON plans (host, home, plan) WHERE state = 'pending';
 CREATE INDEX open_questions ON plans (host) WHERE closed_at IS NULL;
+CREATE INDEX questions_of_a_day ON plans (host, asked_at);
 
 CREATE TABLE audit (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -74,6 +78,8 @@ CREATE TABLE audit (
     digest text NOT NULL DEFAULT '',
     says text NOT NULL DEFAULT ''
 );
+
+CREATE INDEX lines_of_a_question ON audit (question);
 
 CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -106,6 +112,10 @@ BEGIN
     IF (SELECT count(*) FROM {SCHEMA}.plans AS earlier WHERE earlier.host = NEW.host AND earlier.state = 'pending'
            AND earlier.expires_at > clock_timestamp()) >= {PENDING} THEN
         RAISE EXCEPTION 'a host has % open questions at most', {PENDING};
+    END IF;
+    IF (SELECT count(*) FROM {SCHEMA}.plans AS earlier
+         WHERE earlier.host = NEW.host AND earlier.asked_at > NEW.asked_at - interval '1 day') >= {PER_DAY} THEN
+        RAISE EXCEPTION 'a host asks % questions in a day at most', {PER_DAY};
     END IF;
     RETURN NEW;
 END $$;
@@ -172,7 +182,8 @@ CREATE FUNCTION close(question bigint, outcome text) RETURNS boolean LANGUAGE pl
 BEGIN
     UPDATE {SCHEMA}.plans AS own SET says = left(outcome, 2000), closed_at = coalesce(own.closed_at, clock_timestamp()),
            state = CASE own.state WHEN 'pending' THEN 'withdrawn' ELSE own.state END
-     WHERE own.id = question AND own.host = session_user;
+     WHERE own.id = question AND own.host = session_user
+       AND (SELECT count(*) FROM {SCHEMA}.audit AS line WHERE line.question = own.id) < {OUTCOMES};
     RETURN FOUND;
 END $$;
 
