@@ -308,7 +308,7 @@ def test_time_is_the_servers_and_a_host_with_a_wrong_clock_is_told(team: Team):
         "UPDATE hermes_watchdog.plans SET expires_at = clock_timestamp()"
     )
     said = team.anna.run("fleet", "approve", plan["code"])
-    assert said.returncode == 1 and "time is over" in said.stdout
+    assert said.returncode == 1 and "has expired" in said.stdout
     host.check()
     assert host.done() == 0
 

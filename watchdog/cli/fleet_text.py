@@ -28,9 +28,9 @@ WHY_NOT = {
     "approved": "it was approved already",
     "refused": "it was refused already",
     "withdrawn": "the host has withdrawn it",
-    "expired": "its time is over; no answer was a no",
+    "expired": "it has expired; no answer was a no",
     "unknown": "there is no such question",
-    "no-host": "its host has no role in this database any more; nobody would act on it",
+    "no-host": "its host has no role in this database any more; no host would act on it",
     "not-listed": "that host does not list your role among its approvers",
 }
 
@@ -86,7 +86,7 @@ def plan_lines(plan: MailboxPlan, colour: bool) -> list[str]:
     for evidence in _texts(plan.about.get("evidence"))[:5]:
         lines.append(f"  because: {exact(evidence)}")
     if not plan.known_host:
-        lines.append(f"  {paint('no role', 'medium', colour)} of that host is left; nobody would act on it")
+        lines.append(f"  {paint('no role', 'medium', colour)} of that host is left; no host would act on it")
     if plan.answered_by:
         lines.append(f"  answered by {exact(plan.answered_by, 70)}")
     if plan.outcome:

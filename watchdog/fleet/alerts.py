@@ -43,7 +43,7 @@ def compose(
     given = state.get("salt")
     salt = given if isinstance(given, str) and given else secrets.token_hex(16)
     known = _posted(state)
-    lives = facts.now + 3 * facts.interval + SLACK
+    ends_at = facts.now + 3 * facts.interval + SLACK
     chosen = _chosen(facts.incidents, known)
     posted: dict[str, Any] = {}
     alerts: list[Alert] = []
@@ -53,7 +53,7 @@ def compose(
         if before and before["ended"] is None:
             labels = before["labels"]
         posted[ref] = {"labels": labels, "since": since.isoformat(), "ended": None, "left": REPEATS}
-        alerts.append(Alert(labels, annotations, min(since, facts.now), lives))
+        alerts.append(Alert(labels, annotations, min(since, facts.now), ends_at))
 
     who = {"instance": facts.instance, "profile": facts.profile}
     for incident in chosen:

@@ -85,7 +85,7 @@ def profile_of(home: Path) -> str:
 def measured_interval(store: Store) -> timedelta:
     """How far apart checks are: the middle of the last ones, and never less than cron's usual pace.
 
-    A person who checks by hand three times in a minute must not make an alert end before the next check.
+    A person who runs three checks in a minute must not make an alert end before the next check.
     """
     rows = store.db.execute("SELECT at FROM checks ORDER BY id DESC LIMIT ?", (GAPS + 1,)).fetchall()
     times = [datetime.fromisoformat(row["at"]) for row in rows]

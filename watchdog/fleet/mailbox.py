@@ -66,7 +66,7 @@ def ask(
 
 
 def answered(connection: Connection[Any]) -> list[MailboxPlan]:
-    """The own questions that somebody answered and whose end was not told yet, the oldest first."""
+    """Answered questions of this host that are not closed yet, the oldest first."""
     rows = connection.execute(
         f"""SELECT {_COLUMNS} FROM {SCHEMA}.plans WHERE host = session_user AND answered_by IS NOT NULL
             AND closed_at IS NULL AND answered_at > now() - interval '2 days' ORDER BY answered_at LIMIT 500"""
@@ -75,12 +75,12 @@ def answered(connection: Connection[Any]) -> list[MailboxPlan]:
 
 
 def close(connection: Connection[Any], question: int, text: str) -> None:
-    """What became of a question of the own; after it nobody can answer it."""
+    """Record what became of a question of this host; it can no longer be answered."""
     connection.execute(f"SELECT {SCHEMA}.close(%s, %s)", (question, text))
 
 
 def report(connection: Connection[Any], facts: Facts) -> str:
-    """This home's line of `fleet status`, and the end of questions that are over here; a note about the own role."""
+    """This home's line of `fleet status`, and close what this host no longer asks; a note about its role."""
     incidents = [
         {"rule": each.rule, "severity": each.severity, "title": harmless(each.title, 100)}
         for each in facts.incidents[:50]
@@ -105,12 +105,12 @@ def report(connection: Connection[Any], facts: Facts) -> str:
             __version__,
         ),
     )
-    over = connection.execute(
+    ended = connection.execute(
         f"""SELECT id FROM {SCHEMA}.plans WHERE host = session_user AND home = %s AND state = 'pending'
             AND NOT plan = ANY (%s)""",
         (facts.home, [stored.id for stored in facts.pending]),
     ).fetchall()
-    for (question,) in over:
+    for (question,) in ended:
         close(connection, question, "no longer asked")
     strong = connection.execute(
         "SELECT rolsuper OR rolbypassrls OR rolcreaterole FROM pg_roles WHERE rolname = session_user"

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 METRICS = "metrics file"
 MAILBOX = "mailbox of plans"
 SECONDS = TIME_LIMIT.total_seconds()
-TOLD_AFTER = 2  # failures in a row, until people are told of it like of any target that takes no message
+TOLD_AFTER = 2  # failures in a row, until people are notified as for any target that takes no message
 
 
 class Errand(Protocol):
-    """Something to do in a thread of its own; `stop` ends it from outside when its time is over."""
+    """Something to do in a thread of its own; `stop` ends it from outside when it takes too long."""
 
     name: str
 
@@ -140,7 +140,7 @@ def _count_failures(store: Store, state: dict[str, Any]) -> None:
 def _remember_failures(
     store: Store, state: dict[str, Any], names: Sequence[str], failed: dict[str, str], facts: Facts
 ) -> None:
-    """From the second failure in a row on, people are told as of any target that takes no message."""
+    """From the second failure in a row on, people are notified as for any target that takes no message."""
     before = state.get("services")
     before = before if isinstance(before, dict) else {}
     state["services"] = {name: count_of(before, name) + 1 for name in failed}

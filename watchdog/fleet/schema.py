@@ -211,7 +211,7 @@ GRANT EXECUTE ON FUNCTION answer(bigint, boolean, text) TO {APPROVERS};
 MIGRATIONS = (_FIRST,)
 VERSION = len(MIGRATIONS)
 
-# Each row: a role of the fleet, and one thing that it may do and should not. Membership is followed by hand, because
+# Each row: a role of the fleet, and what it may do and should not. Membership is followed here, because
 # pg_has_role says yes for every superuser.
 TOO_MUCH = f"""
 WITH RECURSIVE member AS (

@@ -109,9 +109,7 @@ def icon(light: Light) -> str:
 
 
 def _render(template: str, reader: Reader, live: Live | None, **fields: Any) -> str:
-    from markupsafe import Markup  # comes with Jinja2
-
-    shared = {"reader": reader, "live": live, "style": Markup(style()), "style_hash": style_hash()}
+    shared = {"reader": reader, "live": live, "style": style(), "style_hash": style_hash()}
     return environment().get_template(template).render({"icon": "data:,", **shared, **fields})
 
 
@@ -139,8 +137,6 @@ def report_page(past: Past, reader: Reader, live: Live | None = None) -> str:
 
 def status_page(status: Status, past: Past, reader: Reader, live: Live | None = None) -> str:
     """How the home is now, top to bottom as a person asks: well or not, what waits, what is open, the last days."""
-    from markupsafe import Markup  # comes with Jinja2
-
     ended = [action for action in past.actions if action.state != "pending"]
     now_blind = [f"{source}: {reader.phrase(why)}" for source, why in status.blind]
     return _render(
@@ -150,7 +146,7 @@ def status_page(status: Status, past: Past, reader: Reader, live: Live | None = 
         title=f"{SYMBOLS[status.light]} {reader(f'page.light.{status.light}')}",
         made=reader("report.made", at=clock(status.now)),
         home=status.home,
-        about=Markup(about(status.home)),
+        about=about(status.home),
         icon=icon(status.light),
         light=str(status.light),
         symbol=SYMBOLS[status.light],

@@ -113,7 +113,7 @@ class WebPages:
         return given if given in LANGUAGES else None
 
     def person(self, request: Request) -> str:
-        """Who is there, as the proxy says; without one, whoever reached this machine's page."""
+        """Who is there, as the proxy says; without a proxy there is only `page`."""
         if not self.door.login_header:
             return "page"
         return harmless(request.headers.get(self.door.login_header, ""), 60)

@@ -1,6 +1,6 @@
 """Who may ask the server for what: pure functions about one request's headers, and the session's token.
 
-A web page of somebody else must be able neither to read this one nor to answer a plan: by its own name that
+A web page of another site must be able neither to read this one nor to answer a plan: by its own name that
 resolves to this machine (Host), by a form or script of another origin (Origin, Sec-Fetch-Site), or by riding on
 the session (SameSite=Strict cookie, and a token in the form that only this page can read).
 """

@@ -65,7 +65,7 @@ def listening(address: str, path: str, login: bool) -> Iterator[tuple[socket.soc
 
 @contextmanager
 def _on_path(path: Path) -> Iterator[socket.socket]:
-    """A Unix socket for its owner alone. A lock beside it tells a server that lives from a name left behind."""
+    """A Unix socket for its owner alone. A lock beside it distinguishes a running server from a name left behind."""
     lock = path.with_name(f".{path.name}.lock")
     try:
         fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -41,7 +41,7 @@ def make_server(view: View, door: Door) -> uvicorn.Server:
         http=ShortLived,
         ws="none",
         lifespan="off",
-        access_log=False,  # addresses hold no code, and nobody reads it
+        access_log=False,  # it would only say which pages were read
         log_level="warning",
         server_header=False,
         proxy_headers=False,

@@ -36,7 +36,7 @@ STATUS = {
     Said.NOT_ALLOWED: 403,
     Said.OTHER_PLAN: 409,
 }
-CLOSED = 410  # the question is over: expired, replaced, answered
+CLOSED = 410  # the question is closed: expired, replaced, answered
 
 
 def carry_out_in_child(job: Job, plan_id: int) -> None:
