@@ -9,33 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from watchdog.detect import KINDS
+from watchdog.detect.ambiguous import Ambiguous
 from watchdog.model import EMPTY, LOG_SOURCES, Condition, Event, Finding, Line, Rule, Span
 from watchdog.model.trace import Trace
 from watchdog.text import english, harmless
 from watchdog.values import Any, dataclass, field, replace
 
 IN_DOUBT = "only log lines tell of it that a user name may have written"
-
-
-@dataclass
-class Ambiguous:
-    """Records that could not be believed: how many, and the first few, because a hostile name can write as
-    many as it likes.
-    """
-
-    count: int = 0
-    first: tuple[Event, ...] = ()
-
-    def add(self, event: Event) -> None:
-        self.count += 1
-        if len(self.first) < 5:
-            self.first += (event,)
-
-    def notes(self) -> list[str]:
-        lines = [f"{event.where}: not used, because it is {event.ambiguous}" for event in self.first]
-        if left := self.count - len(self.first):
-            lines.append(f"{left} more records whose chat text imitates log fields were not used")
-        return lines
 
 
 @dataclass(frozen=True)
@@ -134,11 +114,15 @@ def evaluate(rules: Sequence[Rule], events: Iterable[Event], seen: Seen, now: da
     not_checked: dict[str, str] = {}
     unsure: set[tuple[str, str]] = set()
     doubtful: list[tuple[str, str]] = []
+    unread: dict[str, str] = {}
     for rule in rules:
         conditions = active[rule.id]
         found = list(_findings(rule, conditions, now))  # which may find that a log cannot be read any more
         blind = {**seen.blind, **seen.lost()}
         why = slow.get(rule.id) or next((why for one in conditions if (why := one.blind(blind))), "")
+        if not why and ambiguous.rows and (name := _unread(conditions, ambiguous)):
+            unread = ambiguous.blind()
+            why = f"{name}: {unread[name]}"
         if why:
             not_checked[rule.id] = why
             continue
@@ -164,8 +148,14 @@ def evaluate(rules: Sequence[Rule], events: Iterable[Event], seen: Seen, now: da
         turns,
         pending,
         (*dict.fromkeys(notes), *ambiguous.notes()),
-        {f"{rule} {key}".strip(): IN_DOUBT for rule, key in doubtful},
+        {**unread, **{f"{rule} {key}".strip(): IN_DOUBT for rule, key in doubtful}},
     )
+
+
+def _unread(conditions: Iterable[ActiveCondition], ambiguous: Ambiguous) -> str:
+    """What a line is called that these conditions need and that cannot be read; '' when there is none."""
+    needed = (line for condition in flat(conditions) for _, line, needed in condition.lines if needed)
+    return next((name for line in needed if (name := ambiguous.unread(line))), "")
 
 
 Entry = tuple[str, ActiveCondition, str]  # the rule, its condition, in which role that wants the line
@@ -258,6 +248,8 @@ def show_all(
     for event in events:
         if event.ambiguous:
             ambiguous.add(event)
+        elif ambiguous.rows:
+            ambiguous.read(event)
         if event.matches and (event.doubt is not None or not event.ambiguous):
             sources[event.source].show(event)
     slow = {

@@ -88,7 +88,7 @@ class Shape:
         if not found:
             name = self.head.rstrip(": ")
             why = f"{'an' if name[:1] in 'aeiou' else 'a'} {name} whose fields do not parse"
-            return self.head, {}, why if self.has_name else ""
+            return self.head, {"shape": _shape(text[len(self.head) :])}, why if self.has_name else ""
         fields, said = found["fields"], found["quoted"][1:-1]
         facts = {"said": _digest(said)}
         if self.has_name:
@@ -109,6 +109,14 @@ class Shape:
 
     def keeps(self, tails: bytes) -> bool:
         return self.keep is not None and self.keep.search(str(tails, "utf-8", "replace")) is not None
+
+
+_ANY_KEY = regex(rf"(?:^|\s)(\w{{1,40}})=(?:{_LITERAL})?")
+
+
+def _shape(fields: str) -> str:
+    """Which fields a line has that cannot be read, without what is in them."""
+    return " ".join(f"{key}=…" for key in _ANY_KEY.findall(fields.partition("\n")[0])[:20])
 
 
 def _filled(template: str, kinds: dict[str, str]) -> str:

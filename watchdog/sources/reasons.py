@@ -16,3 +16,4 @@ class Unreadable(StrEnum):
     NOT_STATED = "blind.not-stated"
     JOURNAL = "blind.journal"
     TOO_MANY_DOUBTS = "blind.too-many-doubts"
+    UNKNOWN_SHAPE = "blind.unknown-shape"  # said by detect/ambiguous.py
