@@ -20,10 +20,10 @@ from watchdog.cli.db_report import closing
 from watchdog.errors import WatchdogError
 from watchdog.sqlite import schema, swap
 from watchdog.sqlite.backup import snapshot
+from watchdog.sqlite.disagreement import Disagreement, WitnessKind, sentences
 from watchdog.sqlite.faults import Fault
 from watchdog.sqlite.heal import heal, migrate, undo
 from watchdog.sqlite.inspect import look
-from watchdog.sqlite.witnesses import WitnessKind
 
 pytestmark = pytest.mark.usefixtures("in_process")
 
@@ -498,8 +498,6 @@ def test_full_text_over_external_content_is_rebuilt(tmp_path, fault):
 
 
 def test_every_witness_has_a_sentence():
-    from watchdog.sqlite.witnesses import Disagreement, sentences
-
     for witness in WitnessKind:
         assert sentences([Disagreement(witness, "tasks", 3, "idx")])
     for fault in Fault:

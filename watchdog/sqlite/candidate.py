@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from watchdog.sqlite import checks
+from watchdog.sqlite.disagreement import Disagreement, WitnessKind
 from watchdog.sqlite.format import SchemaObject
 from watchdog.sqlite.losses import KnownRows
 from watchdog.sqlite.readonly import connect
@@ -14,7 +15,7 @@ from watchdog.sqlite.schema import (
     Reference,
 )
 from watchdog.sqlite.survey import Survey
-from watchdog.sqlite.witnesses import Disagreement, WitnessKind, testify
+from watchdog.sqlite.witnesses import testify
 
 Tick = Callable[[str], None]
 

@@ -17,12 +17,13 @@ from typing import Any
 from watchdog.sqlite import checks, gate
 from watchdog.sqlite.candidate import Candidate, DatabaseRepair, Tick, all_saved, judged, percent
 from watchdog.sqlite.damaged_file import open_damaged
+from watchdog.sqlite.disagreement import Disagreement, WitnessKind, sentences
 from watchdog.sqlite.format import Bad
 from watchdog.sqlite.rebuilt import SHOWN, Tally, row_name
 from watchdog.sqlite.scan_strategy import PAGE_SCAN, scan
 from watchdog.sqlite.strategies import BY_SQLITE, SIDECARS, Built, Strategy, set_mode
 from watchdog.sqlite.survey import Survey
-from watchdog.sqlite.witnesses import NAMED, Disagreement, WitnessKind, sentences
+from watchdog.sqlite.witnesses import NAMED
 
 RESTORED = "restored from the backup"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from unicodedata import category
@@ -32,7 +32,7 @@ from watchdog.sqlite.format import (
     read_record,
     varint,
 )
-from watchdog.sqlite.layout import Layout, fit
+from watchdog.sqlite.layout import Layout
 
 UNKNOWN, TREE, OVERFLOW, FREE, CONTESTED = range(5)
 DEEPEST = 20
@@ -171,7 +171,7 @@ class Pages:
                 cell = read_cell(page, at, self.image.usable)
             except Bad:
                 continue  # a damaged row does not make its neighbours homeless
-            if layout and not _shape_fits(cell, layout):
+            if layout and not shape_fits(cell, layout):
                 raise Bad("rows of another table")
             yield cell.rowid
 
@@ -450,7 +450,7 @@ def _sort_key(value: Value, encoding: str) -> tuple:
     return 3, value
 
 
-def _shape_fits(cell: Cell, layout: Layout) -> bool:
+def shape_fits(cell: Cell, layout: Layout) -> bool:
     """Whether the record header can be a row of this table: by the number of columns, and NULL for the rowid."""
     try:
         end, at = varint(cell.local, 0)
@@ -507,63 +507,3 @@ def hidden_bytes(page: Page, number: int, usable: int) -> int:
         used, seen, freeblock = used + size, seen + 1, following
     gap = (start or 65536) - (base + (8 if page.leaf else 12) + 2 * len(page.pointers))
     return max(0, usable - used - gap - page.data[base + 7])
-
-
-def carve(data: bytes, image: Image, layout: Layout, encoding: str) -> list[tuple[int, list[Value]]]:
-    """Rows found on a page whose header or cell pointers are gone, by their shape alone.
-
-    Of those that overlap the set is taken that covers the most bytes. What was deleted may be among them.
-    """
-    found: list[tuple[int, int, int, list[Value]]] = []  # end, begin, rowid, values
-    page = Page(TABLE_LEAF, data, ())
-    for at in range(image.usable - 4):
-        if not data[at]:
-            continue
-        try:
-            cell = read_cell(page, at, image.usable)
-            if cell.rowid < 1 or not _adds_up(cell, len(layout.stored)) or not _shape_fits(cell, layout):
-                continue
-            values = read_record(payload(image, cell), encoding)
-        except (Bad, IndexError, struct.error):
-            continue
-        if not doubt_about(values) and len(values) >= layout.least and fit(layout, values) >= 1:
-            found.append((cell.end, cell.begin, cell.rowid, values))
-    found.sort(key=lambda cell: cell[0])
-    best: list[tuple[int, int]] = [(0, -1)]  # covered bytes with the first n cells, and the cell taken last
-    ends = [cell[0] for cell in found]
-    taken: list[int] = []
-    for number, (end, begin, _, _) in enumerate(found):
-        before = bisect_right(ends, begin, 0, number)
-        take = best[before][0] + end - begin
-        best.append((take, number) if take > best[number][0] else (best[number][0], -1))
-        taken.append(before)
-    rows = []
-    number = len(found)
-    while number > 0:
-        if best[number][1] == -1:
-            number -= 1
-        else:
-            rows.append((found[number - 1][2], found[number - 1][3]))
-            number = taken[number - 1]
-    return rows[::-1]
-
-
-_SIZES = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)  # of the numeric types
-
-
-def _adds_up(cell: Cell, most: int) -> bool:
-    """Whether a record has at most so many columns, and its header adds up to its size."""
-    try:
-        end, at = varint(cell.local, 0)
-        if not 1 < end <= 9 * most + 3:
-            return False  # noise, mostly: a table has no header that long
-        total = count = 0
-        while at < end:
-            kind, at = varint(cell.local, at)
-            count += 1
-            if kind in (10, 11) or count > most:
-                return False
-            total += (kind - 12) // 2 if kind >= 12 else _SIZES[kind]
-    except IndexError:
-        return False
-    return at == end and end + total == cell.size

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 from watchdog.sqlite import checks
 from watchdog.sqlite.adoption import TablePart
+from watchdog.sqlite.carve import carve
 from watchdog.sqlite.format import Bad, Value, read_page, read_record
 from watchdog.sqlite.from_backup import compare, mend, merge
 from watchdog.sqlite.layout import Layout, best
 from watchdog.sqlite.losses import KnownRows, Losses
-from watchdog.sqlite.page_scan import FREE, MISPLACED, UNKNOWN, ScannedRow, Tree, carve, hidden_bytes
+from watchdog.sqlite.page_scan import FREE, MISPLACED, UNKNOWN, ScannedRow, Tree, hidden_bytes
 from watchdog.sqlite.rebuilt import Fresh, Tally
 from watchdog.sqlite.schema import quoted
 from watchdog.sqlite.survey import Survey, is_partial, last_integer, payloads, stray_leaves

@@ -10,6 +10,7 @@ from dataclasses import replace
 from watchdog.sqlite import checks, gate
 from watchdog.sqlite.candidate import Candidate, DatabaseRepair, Tick, judged, percent
 from watchdog.sqlite.damaged_file import open_damaged, widths
+from watchdog.sqlite.disagreement import Disagreement, WitnessKind
 from watchdog.sqlite.format import SchemaObject
 from watchdog.sqlite.layout import Layout, layout_of
 from watchdog.sqlite.page_scan import Tree
@@ -26,7 +27,6 @@ from watchdog.sqlite.schema import (
 )
 from watchdog.sqlite.strategies import set_mode
 from watchdog.sqlite.survey import Survey
-from watchdog.sqlite.witnesses import Disagreement, WitnessKind
 
 PAGE_SCAN = "page scan"
 
