@@ -9,9 +9,11 @@ shown = subprocess.run(["hermes-watchdog", "status", "--json"], capture_output=T
 try:
     status = json.loads(shown.stdout)
     last = status["last_check"]
-    late = last and datetime.now(UTC) - datetime.fromisoformat(last) > timedelta(hours=1)
+    late = not last or datetime.now(UTC) - datetime.fromisoformat(last) > timedelta(hours=1)
     problem = (
-        status["store_error"] or status["last_error"] or (f"the last check was at {last}" if late else "")
+        status["store_error"]
+        or status["last_error"]
+        or (f"the last check was at {last or 'no time yet'}" if late else "")
     )
 except (ValueError, KeyError, TypeError):
     problem = shown.stderr or "status gave no answer"

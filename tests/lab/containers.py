@@ -13,6 +13,8 @@ import signal
 import subprocess
 import sys
 import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from . import parts
@@ -76,6 +78,19 @@ class ContainerMachine(Machine):
         inner = int((self.folder / "dockerd.pid").read_text())
         os.kill(self.inner_pids()[inner], signal.SIGKILL)
         self.daemon.wait(30)
+        (self.folder / "dockerd.pid").unlink(missing_ok=True)
+
+    @contextmanager
+    def engine_halted(self) -> Iterator[None]:
+        """It takes connections and answers none."""
+        inner = int((self.folder / "dockerd.pid").read_text())
+        engine = self.inner_pids()[inner]
+        os.kill(engine, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(engine, signal.SIGCONT)
+            os.killpg(self.daemon.pid, signal.SIGCONT)  # nsenter stops itself together with its child
 
     def _configure_podman(self) -> None:
         place = self.folder / "podman"
@@ -134,9 +149,18 @@ class ContainerGateway(Gateway):
     """A Hermes whose home is a volume; with `s6` it is one of two services below s6-svscan."""
 
     def __init__(
-        self, machine: ContainerMachine, version: str, s6: bool = False, options: tuple[str, ...] = ()
+        self,
+        machine: ContainerMachine,
+        version: str,
+        s6: bool = False,
+        options: tuple[str, ...] = (),
+        user: int = 0,
     ) -> None:
+        """`user`: below s6, the one that the gateway runs as and that owns the home, as in the official image."""
         super().__init__(machine, version)
+        self.user = user
+        for path in (self.home, *self.home.rglob("*")):
+            os.chown(path, user, user)
         self.machine: ContainerMachine = machine
         self.s6, self.options = s6, options
         self.extra = machine.folder / "inside"  # /opt/lab
@@ -170,7 +194,8 @@ class ContainerGateway(Gateway):
         """The layout of the official image: one folder per profile below /run/service."""
         (self.extra / "init").write_text(
             "for name in gateway-default gateway-work; do mkdir -p /run/service/$name; done\n"
-            "printf '#!/bin/sh\\nexec %s\\n' \"$*\" > /run/service/gateway-default/run\n"
+            f"printf '#!/bin/sh\\nexec s6-applyuidgid -u {self.user} -g {self.user} %s\\n' \"$*\""
+            " > /run/service/gateway-default/run\n"
             "printf '#!/bin/sh\\nexec sleep 100000\\n' > /run/service/gateway-work/run\n"
             "chmod 755 /run/service/*/run\nexec s6-svscan /run/service\n"
         )

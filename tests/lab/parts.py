@@ -43,8 +43,9 @@ FLEET = (
     "prometheus", "prometheus-alertmanager", "prometheus-node-exporter", "postgresql", "ansible-core", "ansible-lint",
     "openssh-server", "faketime",
 )  # fmt: skip
-ENGINES = ("docker.io", "podman", "runc", "s6", "mmdebstrap")
+ENGINES = ("docker.io", "podman", "runc", "s6", "mmdebstrap", "base-image")
 BROWSER = ("chromium", "chromium-driver", "npm", "axe-core")
+BASE_IMAGE = CACHE / "base-image"
 AXE = "axe-core@4.14.0"  # finds what keeps people from reading a page
 ONLY_SOME = ("dbus-user-session", "synapse", *FLEET, *ENGINES, *BROWSER)  # needed by one scenario each
 VENVS = {
@@ -120,6 +121,8 @@ def missing(*more: str) -> dict[str, str]:
             lacking[name] = f"{venv(name)} is not there; run: python tests/lab/parts.py"
     if "axe-core" in more and not (CACHE / "axe-core" / "axe.min.js").exists():
         lacking["axe-core"] = f"{CACHE / 'axe-core'} is not there; run: python tests/lab/parts.py"
+    if "base-image" in more and not _base_is_ready():
+        lacking["base-image"] = f"{BASE_IMAGE} is not there; run: python tests/lab/parts.py"
     if not COMMAND.exists():
         lacking["hermes-watchdog"] = f"{COMMAND} is not there; pip install the project into this environment"
     return lacking
@@ -230,6 +233,50 @@ def _install_axe() -> str:
     return problem
 
 
+def _base_is_ready() -> bool:
+    ready = BASE_IMAGE / ".ready"
+    return ready.exists() and ready.read_text() == _pinned()
+
+
+def _pinned() -> str:
+    return (CHECKOUT / "requirements/install.txt").read_text()
+
+
+def _install_base() -> str:
+    """A Debian with Python, and the wheels of what the watchdog needs: stands in for python:3-slim, without a
+    registry of images.
+    """
+    if _base_is_ready():
+        return ""
+    wheels, root = BASE_IMAGE / "wheels", BASE_IMAGE / "rootfs.tar"
+    shutil.rmtree(wheels, ignore_errors=True)
+    wheels.mkdir(parents=True)
+    download = (
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "-q",
+        "--no-deps",
+        "--only-binary=:all:",
+        "-d",
+        str(wheels),
+    )
+    problem = _run(*download, "--require-hashes", "-r", str(CHECKOUT / "requirements/install.txt"))
+    problem = problem or _run(*download, "setuptools>=77", "wheel")
+    if not problem and not root.exists():
+        debian = (
+            "mmdebstrap",
+            "--variant=minbase",
+            "--include=ca-certificates,python3,python3-venv",
+            "bookworm",
+        )
+        problem = _run(*debian, str(root))
+    if not problem:
+        (BASE_IMAGE / ".ready").write_text(_pinned())
+    return problem
+
+
 def install() -> dict[str, str]:
     """Get every missing part; what could not be had, with the reason."""
     if not missing(*ONLY_SOME):
@@ -241,6 +288,8 @@ def install() -> dict[str, str]:
                 problems[name] = problem
         if problem := _install_axe():
             problems["axe-core"] = problem
+        if problem := _install_base():
+            problems["base-image"] = problem
     return {**missing(*ONLY_SOME), **problems}
 
 

@@ -22,7 +22,7 @@ replies:
     - ntfy: {server: 'http://127.0.0.1:8085', approvers: [{name: anna, topic: secret-topic-of-anna}]}
 """
 )
-_CODE = re.compile(r"\bapprove ([A-Z2-9]{8})\b")
+CODE = re.compile(r"\bapprove ([A-Z2-9]{8})\b")
 
 
 def messages(lab: SimpleNamespace) -> list[str]:
@@ -39,7 +39,7 @@ def asked(lab: SimpleNamespace, rule: str, within: float = 120) -> SimpleNamespa
         done = lab.watchdog("check")
         assert done.returncode == 1 or "suspected" in done.text, done.text
         for text in reversed(messages(lab)):
-            if code := _CODE.search(text):
+            if code := CODE.search(text):
                 return SimpleNamespace(text=text, code=code[1], report=done.text)
         return None
 

@@ -12,7 +12,7 @@ import pytest
 
 from . import parts, person
 from .conftest import FAILED, needs
-from .containers import NAME, ContainerGateway, ContainerMachine
+from .containers import IMAGE, NAME, ContainerGateway, ContainerMachine
 from .test_operators_story import STATE, TLS_RECORD, rows
 from .test_power import has_all, healthy
 from .waiting import until
@@ -189,7 +189,178 @@ def test_an_engine_that_is_down_is_told_and_nothing_is_started_in_its_stead(box)
     assert "Cannot connect to the Docker daemon" in str(report["plans"]), report["plans"]
     assert not any("approve " in text for text in person.messages(it)), person.messages(it)
     assert it.gateway.pid == 0 and it.gateway.starts() == 1
-    os.unlink(it.machine.folder / "dockerd.pid")
     it.machine.start_engine()
     question = person.asked(it, "gateway-down")
     assert f"docker start {it.gateway.id[:12]}" in question.text
+
+
+def test_other_containers_odd_names_pauses_and_a_hung_engine_lead_to_a_sentence_and_to_nothing_else(box):
+    it = box()
+    it.gateway.start()
+    it.gateway.answers("hello")
+    person.is_quiet(it)
+    tool, short_id = it.machine.tool, it.gateway.id[:12]
+    others = ("--network", "host", "-v", "/usr:/usr:ro", IMAGE, "/bin/sleep", "10000")
+
+    with it.machine.engine_halted():
+        assert f"in container {short_id}" in it.watchdog("status").text
+        assert "docker did not answer within 10 seconds" in it.watchdog("doctor").text
+    too_new = it.watchdog("doctor", env={"DOCKER_API_VERSION": "1.99"}).text
+    assert "client version 1.99 is too new" in too_new, too_new
+
+    tool("pause", NAME)
+    paused = it.watchdog("doctor").text
+    assert f"container {NAME} is paused" in paused and f"docker unpause {short_id}" in paused, paused
+    tool("unpause", NAME)
+
+    tool("run", "-d", "--name", "node-exporter", "-v", "/:/rootfs:ro", *others)
+    tool("create", "--name", short_id, *others)
+    tool("kill", NAME)
+    question = person.asked(it, "gateway-down")
+    assert f"container {NAME}" in question.text and f"docker start {it.gateway.id}" in question.text, (
+        question.text
+    )
+    tool("rm", NAME)
+    assert it.watchdog("approve", question.code).returncode != 0
+    report = it.watchdog.json("check")
+    assert "none that exists now has this folder as a writable volume" in str(report["plans"]), report[
+        "plans"
+    ]
+    assert "node-exporter" not in str(report["plans"])
+    assert (
+        tool("inspect", "--format", "{{.RestartCount}}{{.State.Running}}", "node-exporter").stdout.strip()
+        == "0true"
+    )
+
+    it.gateway.id = it.gateway.create()  # made anew: the same name, another id
+    it.gateway.wait_until_running(starts=2)
+    it.watchdog("check")
+    assert "Resolved: Gateway is down" in person.messages(it)[-1]
+    person.is_quiet(it)
+    assert outside(it) in it.watchdog("status").text
+
+
+def test_an_engine_that_dies_in_the_middle_of_a_restart_leaves_a_gateway_that_is_told_to_be_down(box):
+    it = box(hurry=("session-stuck",))
+    it.gateway.start()
+    it.gateway.answers("hello")
+    it.world.do("llm", "behave", match="never answer", do="hang")
+    it.gateway.tell("please never answer")
+    question = person.asked(it, "session-stuck")
+    approving = it.watchdog.start("approve", question.code)
+    it.gateway.wait_for("SIGTERM")
+    it.machine.kill_engine()
+    approving.communicate(timeout=240)
+    assert approving.returncode == 1
+    assert any("exit code 1 from: docker restart" in text for text in person.messages(it))
+    until(lambda: it.gateway.pid == 0, "the gateway ended all the same")
+    it.watchdog.until_found("gateway-down")
+    it.machine.start_engine()
+    for _ in range(2):  # the second confirms it
+        report = it.watchdog.json("check")
+    assert f"docker start {it.gateway.id[:12]}" in str(report["plans"]), report["plans"]
+    assert it.gateway.starts() == 1, "nothing was started without being asked"
+
+
+# -- the image beside it ---------------------------------------------------------------------------------------------------
+
+SIDECAR = "hermes-watchdog"
+# Those of contrib/docker/compose.yaml, which tests/gateway/test_contrib_docker.py reads.
+AS_COMPOSED = (
+    "--cap-drop",
+    "ALL",
+    "--security-opt",
+    "no-new-privileges:true",
+    "--read-only",
+    "--tmpfs",
+    "/tmp",
+)
+
+
+def build_image(it: SimpleNamespace) -> None:
+    """contrib/docker/Dockerfile on a Debian of ours: no registry of images is asked, and nothing is downloaded."""
+    base = it.machine.folder / "base"
+    base.mkdir()
+    shutil.copytree(parts.BASE_IMAGE / "wheels", base / "wheels")
+    (base / "Dockerfile").write_text("FROM lab-debian\nCOPY wheels /wheels\n")
+    it.machine.tool("import", str(parts.BASE_IMAGE / "rootfs.tar"), "lab-debian", within=240)
+    it.machine.tool("build", "-q", "-t", "lab-python", str(base))
+    it.machine.tool(
+        "build", "-q", "--network", "none", "-f", f"{parts.CHECKOUT}/contrib/docker/Dockerfile", "-t", SIDECAR,
+        "--build-arg", "BASE=lab-python", "--build-arg", "PIP_OPTIONS=--no-index --find-links=/wheels",
+        str(parts.CHECKOUT), within=240,
+    )  # fmt: skip
+
+
+def run_image(it: SimpleNamespace, pid: str) -> None:
+    for name in ("config", "state"):
+        (it.machine.folder / name).mkdir(exist_ok=True)
+        os.chown(it.machine.folder / name, 10000, 10000)
+    (it.machine.folder / "config/settings.yaml").write_text(person.SETTINGS)
+    os.chown(it.machine.folder / "config/settings.yaml", 10000, 10000)
+    it.machine.tool(
+        "run", "-d", "--name", SIDECAR, "--network", "host", "--pid", pid, *AS_COMPOSED,
+        "-v", f"{it.gateway.home}:/opt/data", "-v", f"{it.machine.folder}/config:/config",
+        "-v", f"{it.machine.folder}/state:/state", SIDECAR,
+    )  # fmt: skip
+
+
+def in_sidecar(it: SimpleNamespace, *words: str) -> str:
+    return it.machine.tool("exec", SIDECAR, *words, check=False, within=240).text
+
+
+@pytest.mark.takes_at_most(500)
+def test_the_image_beside_the_gateway_is_not_root_has_no_socket_and_restarts_through_s6(box):
+    needs("base-image")
+    it = box(s6=True, user=10000)
+    it.gateway.start()
+    it.gateway.answers("hello")
+    build_image(it)
+    run_image(it, "host")
+    assert in_sidecar(it, "id", "-u").strip() == "10000"
+    assert "docker.sock" not in in_sidecar(it, "ls", "/run", "/var/run")
+    short_id, before = it.gateway.id[:12], it.gateway.pid
+    doctor = in_sidecar(it, "hermes-watchdog", "doctor")
+    assert f"running in container {short_id} (process {before} outside)" in doctor, doctor
+    assert f"s6 service gateway-default in container {short_id}" in doctor, doctor
+    until(lambda: "last check" in in_sidecar(it, "hermes-watchdog", "status"), "the daemon checks")
+    healthy_now = in_sidecar(it, "python3", "/opt/hermes-watchdog/healthy.py")
+    assert healthy_now.strip() == "well", healthy_now
+
+    it.gateway.freeze(timedelta(minutes=6))  # what an approved restart cures; s6 starts it again
+    question = until(lambda: asked_by_sidecar(it), "the daemon asks", within=120)
+    assert f"s6 service gateway-default in container {short_id}" in question.text, question.text
+    assert "and left alone: gateway-work" in question.text, question.text
+    approved = in_sidecar(it, "hermes-watchdog", "approve", question.code)
+    assert it.gateway.pid not in (0, before), approved
+    it.gateway.answers("are you back?")
+
+
+def asked_by_sidecar(it: SimpleNamespace) -> SimpleNamespace | None:
+    in_sidecar(it, "hermes-watchdog", "check")
+    return next(
+        (
+            SimpleNamespace(text=text, code=code[1])
+            for text in person.messages(it)
+            if (code := person.CODE.search(text))
+        ),
+        None,
+    )
+
+
+@pytest.mark.takes_at_most(500)
+def test_in_the_gateways_own_pid_namespace_the_image_works_until_the_gateway_dies_and_dies_with_it(box):
+    """Why compose.yaml says `pid: host`."""
+    needs("base-image")
+    it = box()
+    it.gateway.start()
+    build_image(it)
+    run_image(it, f"container:{NAME}")
+    doctor = in_sidecar(it, "hermes-watchdog", "doctor")
+    assert f"running in container {it.gateway.id[:12]}" in doctor, doctor
+    it.machine.tool("kill", NAME)
+    state = ("inspect", "--format", "{{.State.Status}}", SIDECAR)
+    until(lambda: it.machine.tool(*state).stdout.strip() == "exited", "the watchdog ended, too")
+    it.machine.tool("start", NAME)
+    it.gateway.wait_until_running(starts=2)
+    assert it.machine.tool(*state).stdout.strip() == "exited", "and nothing starts it again"

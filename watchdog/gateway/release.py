@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import shutil
@@ -25,9 +26,11 @@ def install_of(argv: tuple[str, ...], search: bool = False) -> Install | None:
     """The installation behind a command line; `search` also takes the `hermes` that PATH finds."""
     names = [*argv[:2], shutil.which("hermes") or ""] if search else [*argv[:2]]
     for root in (root for name in names if name.startswith("/") for root in _roots(name)):
-        for info in sorted(root.glob("lib/python*/site-packages/hermes_agent-*.dist-info")):
-            return Install(info.name.split("-")[1].removesuffix(".dist"), root)
-        if (root / "hermes_cli").is_dir():
+        # Not by the methods of Path: those raise where we may not look, as into another user's or container's folder.
+        pattern = os.path.join(glob.escape(str(root)), "lib/python*/site-packages/hermes_agent-*.dist-info")
+        for info in sorted(glob.glob(pattern)):
+            return Install(os.path.basename(info).split("-")[1].removesuffix(".dist"), root)
+        if os.path.isdir(root / "hermes_cli"):
             given = re.search(r'(?m)^version\s*=\s*"([\w.+-]{1,40})"', read_text(root / "pyproject.toml"))
             if given:
                 return Install(given[1], root)
