@@ -114,7 +114,7 @@ def look(
     if taken is None:
         taken = holders.scan(frozenset([os.path.basename(os.path.realpath(path))]))
     seen = observe(path, taken)
-    tries, before, now = 0, None, _stamps(path)
+    tries, before, now = 0, None, _stamps(path) if _bad(seen) else None
     while _bad(seen) and before != now and tries < TRIES:
         # A writer may have been half way through; a fault is one that is still there while nobody writes, or
         # that stays.
