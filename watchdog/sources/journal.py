@@ -107,7 +107,7 @@ def last_word(
             try:
                 entry = json.loads(line)
                 at = _at(entry)
-            except (ValueError, KeyError, TypeError, OverflowError, OSError):
+            except (ValueError, KeyError, TypeError, OverflowError, OSError, RecursionError):
                 continue
             if _writer(entry) != "systemd":
                 continue

@@ -75,6 +75,12 @@ def test_the_gateways_token_is_found_in_the_environment_of_its_process(tmp_path)
         gateway.communicate()
 
 
+@pytest.mark.parametrize("pid", ["1e999", "[" * 5000, '"x"', "{}"])
+def test_a_pid_file_of_nonsense_is_no_reason_to_refuse_a_bot(tmp_path, pid):
+    (tmp_path / "gateway.pid").write_text('{"pid": ' + pid + "}")
+    assert same_bot(Channel("telegram", "", (), Secret(TOKEN)), tmp_path) == ""
+
+
 def test_two_programs_on_one_bot_are_told_apart_from_other_faults(store):
     with running(Telegram()) as server:
         phone = OnTelegram(server)

@@ -121,7 +121,7 @@ def _where_the_gateway_keeps_it(home: Path) -> list[tuple[str, str]]:
     try:
         pid = int(json.loads(read_text(home / "gateway.pid"))["pid"])
         texts.append((f"the environment of process {pid}", read_text(f"/proc/{pid}/environ", _LONGEST)))
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         pass
     return [(name, text) for name, text in texts if text]
 
