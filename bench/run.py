@@ -337,8 +337,11 @@ def databases(bench: Bench) -> list[Row]:
     path = bench.work / "one" / "state.db"
     path.parent.mkdir()
     place.database(path, "state")
-    looks = [_process_time(lambda: look(path)) for _ in range(50)]
-    rows = [Row("one database, not deep", "", _span(median(looks)), "≤ 5 ms", median(looks) <= 0.005)]
+    began = time.process_time()
+    for _ in range(50):
+        look(path)
+    each = (time.process_time() - began) / 50
+    rows = [Row("one database, not deep", "", _span(each), "≤ 5 ms", each <= 0.005)]
     with sqlite3.connect(path) as db:
         blob = os.urandom(4000)
         db.executemany(
