@@ -23,7 +23,7 @@ from machines import ask as ask_for
 
 from watchdog.approval.channels.telegram import same_bot
 from watchdog.cli import main
-from watchdog.cli.plans import shown
+from watchdog.cli.plan_report import shown
 from watchdog.config import rules as rule_files
 from watchdog.config.notify_settings import Channel, Secret
 from watchdog.config.rules import shipped_folder
@@ -413,7 +413,7 @@ def test_a_process_that_is_no_gateway_is_never_ended(tmp_path, bystander):
     )
     assert "is not a gateway; nothing was signalled" in said(bare.stop(world, looked_at(bystander)))
     strange = replace(world, supervisor=replace(world.supervisor, uid=os.getuid() + 1))
-    assert "belongs to somebody else" in said(bare.stop(strange, looked_at(bystander)))
+    assert "belongs to another user" in said(bare.stop(strange, looked_at(bystander)))
 
 
 @as_root

@@ -35,7 +35,7 @@ COMMANDS = {
     "disarm": ("plans", "watch and notify only, until armed again"),
     "resume": ("plans", "continue a plan that was interrupted"),
     "abandon": ("plans", "give up a plan that was interrupted"),
-    "audit": ("plans", "who did what, when and why"),
+    "audit": ("audit", "who did what, when and why"),
     "db": ("db", "check, heal, back up and migrate a database"),
     "notify": ("notify", "where messages go; --test sends a real one to each target"),
     "silence": ("notify", "no messages about a rule or a key for a while"),

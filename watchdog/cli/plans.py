@@ -1,11 +1,9 @@
-"""Plans and permission to carry them out: plans, plan, approve, refuse, arm, disarm, resume, abandon, audit."""
+"""Plans and permission to carry them out: plans, plan, approve, refuse, arm, disarm, resume, abandon."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Iterable
 from typing import Any
 
 from watchdog.approval import record as approval
@@ -24,19 +22,18 @@ from watchdog.cli.context import (
     store_of,
 )
 from watchdog.cli.parser import a_plan, add_command, add_common
+from watchdog.cli.plan_report import for_scripts, held_json, held_lines, line, plan_json, shown
 from watchdog.errors import WatchdogError
-from watchdog.model import Outcome, Plan, Reason, plain, unpacked
+from watchdog.model import Outcome, Reason, plain
 from watchdog.notify.translate import in_english
 from watchdog.repair import abandon
-from watchdog.reports.check import chain_of
 from watchdog.service.answering import carry_out_now, sibling_jobs, tell_outcomes
 from watchdog.service.status import held_plans, machine_of
-from watchdog.store import Store, audit
+from watchdog.store import Store
 from watchdog.store import plans as rows
 from watchdog.store.plans import Stored
-from watchdog.store.times import when
 from watchdog.system.users import person
-from watchdog.text import clock, harmless, iso, spell
+from watchdog.text import harmless, iso
 
 EXAMPLES = {
     "plans": """\
@@ -84,18 +81,6 @@ examples:
     "abandon": """\
 examples:
   hermes-watchdog abandon 7""",
-    "audit": """\
-Who asked, answered and did what, when and why. No command changes a line. Each carries the hash of the one before;
-messages about plans show the first eight characters of the newest, so that a past that was rewritten shows.
-
-examples:
-  hermes-watchdog audit
-  hermes-watchdog audit --plan 7
-  hermes-watchdog audit --verify             is every line as it was written, and none gone?
-  hermes-watchdog audit --verify 1a2b3c4d    and is the line still there that a message named?
-  hermes-watchdog audit --json               one JSON object per line
-
-exit codes of --verify: 0 the chain holds · 1 it is broken, or could not be followed to its beginning""",
 }
 
 
@@ -123,14 +108,6 @@ def add_arguments(commands: Any) -> None:
         )
     made["arm"].add_argument(
         "--forget", action="store_true", help="a fix that failed may be tried again for the same fault"
-    )
-    made["audit"].add_argument("--plan", metavar="PLAN", type=a_plan, help="only the lines of this plan")
-    made["audit"].add_argument(
-        "--verify",
-        metavar="HEAD",
-        nargs="?",
-        const="",
-        help="follow the chain of hashes; with the characters from a message, also look for that line",
     )
 
 
@@ -184,8 +161,8 @@ def run_plan(args: argparse.Namespace) -> int:
         print_json(
             {
                 **plan_json(stored),
-                "done": said(steps),
-                "audit": said(rows.audit_lines(store, stored.id)),
+                "done": for_scripts(steps),
+                "audit": for_scripts(rows.audit_lines(store, stored.id)),
                 **({"code": code} if code else {}),
             }
         )
@@ -340,70 +317,6 @@ def run_abandon(args: argparse.Namespace) -> int:
     return WELL
 
 
-def run_audit(args: argparse.Namespace) -> int:
-    job = job_of(args)
-    need_known(job)
-    store = job.look_at_store()
-    if args.verify is not None:
-        return _verify_audit(args, store)
-    for entry in said(rows.audit_lines(store, args.plan)) if store else ():
-        if args.json:
-            print(json.dumps(entry, ensure_ascii=False))
-            continue
-        who = f" by {entry['by']}" + (f" via {entry['via']}" if entry["via"] else "") if entry["by"] else ""
-        plan = f" plan {entry['plan']}" if entry["plan"] else ""
-        at = when(entry["at"])
-        print(
-            f"{clock(at) if at else '?'}  {entry['what']}{plan}{harmless(who)}: {harmless(entry['says'], 2000)}"
-        )
-        output = (entry["more"] or {}).get("output") if isinstance(entry["more"], dict) else ""
-        for row in (output or "").splitlines()[:20]:
-            print(f"    | {harmless(row)}")
-    return WELL
-
-
-def _verify_audit(args: argparse.Namespace, store: Store | None) -> int:
-    wanted = args.verify.strip().lower()
-    if wanted and (len(wanted) < 8 or set(wanted) - set("0123456789abcdef")):
-        raise WatchdogError(
-            f"'{harmless(wanted, 40)}' is not from a message: what stands there has eight characters, 0-9 and a-f"
-        )
-    chain = audit.verify(store, wanted) if store else audit.AuditChain(0, "", found=False if wanted else None)
-    holds = not chain.breaks and not chain.absent and not chain.unlinked and chain.found is not False
-    if args.json:
-        breaks = [
-            {"line": broken.line, "fault": str(broken.fault), "where": broken.where}
-            for broken in chain.breaks
-        ]
-        print_json({"holds": holds, "lines": chain.lines, "head": chain.head, "breaks": breaks, "absent": list(chain.absent), "found": chain.found})  # fmt: skip
-        return WELL if holds else WRONG
-    for broken in chain.breaks[:BREAKS]:
-        print(FAULTS[broken.fault].format(line=broken.line, where=harmless(broken.where)))
-    if len(chain.breaks) > BREAKS:
-        print(f"… and {len(chain.breaks) - BREAKS} more places")
-    if chain.unlinked:
-        print(
-            f"not linked yet: an older version wrote these {chain.lines:,} lines; the next check links them"
-        )
-    for name in chain.absent:
-        print(f"cannot see: the older lines in {harmless(name)}, which is not there or cannot be read")
-    if chain.found is False:
-        print(f"missing: no line has the hash {wanted}…; what that message spoke of is gone or was rewritten")
-    if holds:
-        seen = f", {wanted} is one of them" if wanted else ""
-        print(
-            f"holds: {chain.lines:,} lines{seen}"
-            + (f"; the newest is {chain.head[: audit.SHOWN]}" if chain.head else "")
-        )
-    return WELL if holds else WRONG
-
-
-BREAKS = 10  # shown
-FAULTS = {
-    audit.AuditFault.CHANGED: "broken at line {line} ({where}): it, or the line before it, is not as it was written",
-    audit.AuditFault.MISSING: "broken before line {line} ({where}): lines are missing there",
-    audit.AuditFault.UNREADABLE: "broken at line {line} ({where}): it cannot be read",
-}
 RUN = {
     "plans": run_plans,
     "plan": run_plan,
@@ -413,7 +326,6 @@ RUN = {
     "disarm": run_arm,
     "resume": run_resume,
     "abandon": run_abandon,
-    "audit": run_audit,
 }
 
 
@@ -429,136 +341,3 @@ def _say(args: argparse.Namespace, message: str, ok: bool, plan_id: int = 0) -> 
         print_json({"ok": ok, "says": message, "plan": plan_id or None})
     else:
         print(message, file=sys.stdout if ok else sys.stderr)
-
-
-# A plan as text for people and as JSON for scripts.
-
-STATES = {"pending": "waits for you", "claimed": "being carried out", "interrupted": "interrupted"}
-COLOURS = {
-    "pending": "medium",
-    "approved": "medium",
-    "claimed": "high",
-    "interrupted": "high",
-    "failed": "high",
-    "done": "good",
-}
-
-
-def plan_json(stored: Stored) -> dict[str, Any]:
-    """A stored plan for scripts: what, why, and what became of it. Never a code."""
-    plan = stored.plan
-    return {
-        "id": stored.id,
-        "state": stored.state,
-        "title": plan.title,
-        "steps": [in_english(word) for word in plan.words],
-        "incidents": list(plan.incidents),
-        "recipes": list(plan.recipes),
-        "chain": chain_of(plan),
-        "costs": in_english(plan.costs),
-        "warnings": [in_english(warning) for warning in plan.warnings],
-        "evidence": list(plan.evidence),
-        "host": plan.host,
-        "home": plan.home,
-        "digest": plan.digest,
-        "approval": plan.approval,
-        "asked_at": iso(stored.asked_at),
-        "expires_at": iso(stored.expires_at),
-        "answered_at": iso(stored.answered_at),
-        "answered_by": stored.answered_by or None,
-        "answered_via": stored.answered_via or None,
-        "finished_at": iso(stored.finished_at),
-        "says": in_english(stored.reason),
-    }
-
-
-def held_json(plan: Plan) -> dict[str, Any]:
-    """A plan that must wait and was therefore not asked."""
-    assert plan.hold is not None
-    return {
-        "title": plan.title,
-        "steps": [in_english(word) for word in plan.words],
-        "incidents": list(plan.incidents),
-        "recipes": list(plan.recipes),
-        "digest": plan.digest,
-        "reason": in_english(plan.hold.reason),
-        "until": iso(plan.hold.until),
-    }
-
-
-def held_lines(plan: Plan) -> list[str]:
-    assert plan.hold is not None
-    until = f" until {clock(plan.hold.until)}" if plan.hold.until else ""
-    return [
-        f"{paint('on hold', 'medium', colours())}{until}  {plan.title}",
-        f"        {harmless(in_english(plan.hold.reason), 1000)}",
-        *(f"        {number}. {in_english(word)}" for number, word in enumerate(plan.words, 1)),
-    ]
-
-
-def line(stored: Stored) -> str:
-    when = (
-        f"until {clock(stored.expires_at)}"
-        if stored.state == "pending"
-        else f"at {clock(stored.finished_at or stored.answered_at or stored.asked_at)}"
-    )
-    state = paint(STATES.get(stored.state, stored.state), COLOURS.get(stored.state, "dim"), colours())
-    return f"plan {stored.id}  {state} {when}  {stored.plan.title}" + (
-        f"\n        {in_english(stored.reason)}" if stored.reason else ""
-    )
-
-
-def shown(stored: Stored, steps: list[dict[str, Any]], code: str, answering: bool = False) -> list[str]:
-    """One plan in full: what a person must know before saying yes, and what became of it."""
-    plan = stored.plan
-    lines = [line(stored), f"  on {plan.host}, home {plan.home}"]
-    lines += [f"  why: {harmless(chain, 1000)}"] if (chain := chain_of(plan)) else []
-    lines += [f"  seen: {harmless(seen, 1000)}" for seen in plan.evidence]
-    lines += [f"  {number}. {in_english(word)}" for number, word in enumerate(plan.words, 1)]
-    if plan.verify:
-        lines.append(
-            f"  checked afterwards, within {spell(plan.verify.within)}: {', '.join(plan.verify.quiet)} found no more, "
-            f"and the gateway {'gives a sign of life' if plan.verify.alive else 'is stopped'}"
-        )
-    lines += [f"  side effect: {in_english(plan.costs)}"] if plan.costs else []
-    lines += [f"  note: {in_english(note)}" for note in (*plan.warnings, *plan.advice)]
-    if stored.answered_at:
-        lines.append(
-            f"  answered by {stored.answered_by} via {stored.answered_via} at {clock(stored.answered_at)}"
-        )
-    for row in steps:
-        how = "interrupted" if not row["ended_at"] else "done" if row["ok"] else "failed"
-        part = "step" if row["part"] == "steps" else "roll back"
-        lines.append(f"  {how}: {part} {row['number'] + 1}: {harmless(in_english(row['reason']), 1000)}")
-        lines += [f"      | {harmless(text)}" for text in (row["output"] or "").splitlines()[:20]]
-    if code:
-        lines += [
-            "",
-            f"  to allow it:  hermes-watchdog approve {code}",
-            f"  to refuse it: hermes-watchdog refuse {code}",
-        ]
-    elif stored.state == "pending" and not answering:
-        lines += [
-            "",
-            f"  to answer here: hermes-watchdog approve, or a code: hermes-watchdog plan {stored.id} --code",
-        ]
-    elif stored.state in rows.UNFINISHED:
-        lines += [
-            "",
-            f"  to continue: hermes-watchdog resume {stored.id}    to give it up: hermes-watchdog abandon {stored.id}",
-        ]
-    return lines
-
-
-def said(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of the store for scripts: their reasons as sentences."""
-    found = []
-    for row in rows:
-        shown = {key: value for key, value in row.items() if key != "reason"}
-        shown["says"] = in_english(row["reason"])
-        more = row.get("more")
-        if isinstance(more, dict) and "words" in more:
-            words = [word if isinstance(word, str) else in_english(unpacked(word)) for word in more["words"]]
-            shown["more"] = {**more, "words": words}
-        found.append(shown)
-    return found
