@@ -346,21 +346,3 @@ def asked_by_sidecar(it: SimpleNamespace) -> SimpleNamespace | None:
         ),
         None,
     )
-
-
-@pytest.mark.takes_at_most(500)
-def test_in_the_gateways_own_pid_namespace_the_image_works_until_the_gateway_dies_and_dies_with_it(box):
-    """Why compose.yaml says `pid: host`."""
-    needs("base-image")
-    it = box()
-    it.gateway.start()
-    build_image(it)
-    run_image(it, f"container:{NAME}")
-    doctor = in_sidecar(it, "hermes-watchdog", "doctor")
-    assert f"running in container {it.gateway.id[:12]}" in doctor, doctor
-    it.machine.tool("kill", NAME)
-    state = ("inspect", "--format", "{{.State.Status}}", SIDECAR)
-    until(lambda: it.machine.tool(*state).stdout.strip() == "exited", "the watchdog ended, too")
-    it.machine.tool("start", NAME)
-    it.gateway.wait_until_running(starts=2)
-    assert it.machine.tool(*state).stdout.strip() == "exited", "and nothing starts it again"
