@@ -10,7 +10,8 @@ from datetime import datetime
 
 from watchdog.detect import KINDS
 from watchdog.detect.ambiguous import Ambiguous
-from watchdog.model import EMPTY, LOG_SOURCES, Condition, Event, Finding, Line, Rule, Span
+from watchdog.detect.dispatch import Dispatch
+from watchdog.model import LOG_SOURCES, Condition, Event, Finding, Line, Rule, Span
 from watchdog.model.trace import Trace
 from watchdog.text import english, harmless
 from watchdog.values import Any, dataclass, field, replace
@@ -156,74 +157,6 @@ def _unread(conditions: Iterable[ActiveCondition], ambiguous: Ambiguous) -> str:
     """What a line is called that these conditions need and that cannot be read; '' when there is none."""
     needed = (line for condition in flat(conditions) for _, line, needed in condition.lines if needed)
     return next((name for line in needed if (name := ambiguous.unread(line))), "")
-
-
-Entry = tuple[str, ActiveCondition, str]  # the rule, its condition, in which role that wants the line
-Call = tuple[Any, tuple[str, ...]]  # whose see(), and the roles of the record to it
-
-
-class Dispatch:
-    """Who wants what of one source, by the places of the lines that were asked for."""
-
-    def __init__(self, changed: Callable[[], None]) -> None:
-        self.changed = changed  # to be called when a condition gets a twin
-        self.entries: list[Entry] = []
-        self.calls: dict[tuple[int, ...], list[Call]] = {}  # the same places come again and again
-
-    def show(self, event: Event) -> None:
-        """Let everyone see the event who wants one of the lines that it is."""
-        if event.doubt is not None:
-            self._show_doubtful(event)
-            return
-        if len(event.matches) == 1:
-            places, captures = event.matches[0]
-            calls = self.calls.get(places)
-            if calls is None:
-                calls = self.calls[places] = self._calls(places)
-            for see, roles in calls:
-                see(dict.fromkeys(roles, captures), event)
-            return
-        for condition, captured in self._roles(event):
-            for detector in (condition.detector, condition.twin):
-                if detector is not None:
-                    detector.see(captured, event)
-
-    def _show_doubtful(self, event: Event) -> None:
-        """Detectors that know doubt decide themselves; of any other a twin sees the event, the detector does not."""
-        for condition, captured in self._roles(event):
-            if hasattr(condition.detector, "see_doubtful"):
-                condition.detector.see_doubtful(captured, event)
-                continue
-            if condition.twin is None:
-                from copy import deepcopy  # hardly ever needed
-
-                traces = getattr(condition.detector, "traces", ())
-                shared = (condition.detector.want, EMPTY, *traces)
-                condition.twin = deepcopy(condition.detector, {id(part): part for part in shared})
-                for trace in traces:
-                    trace.followers.append(condition.twin._settle)
-                self.changed()
-            condition.twin.see(captured, event)
-
-    def _roles(self, event: Event) -> list[tuple[ActiveCondition, dict[str, Mapping[str, str]]]]:
-        """Who wants the event, and in which roles."""
-        found: dict[int, Mapping[str, str]] = {}
-        for places, captures in event.matches:
-            found.update(dict.fromkeys(places, captures))
-        roles_of: dict[int, tuple[ActiveCondition, dict[str, Mapping[str, str]]]] = {}
-        for place in sorted(found):
-            _, condition, role = self.entries[place]
-            roles_of.setdefault(id(condition), (condition, {}))[1].setdefault(role, found[place])
-        return list(roles_of.values())
-
-    def _calls(self, places: Iterable[int]) -> list[Call]:
-        roles_of: dict[Any, dict[str, None]] = {}
-        for place in places:
-            _, condition, role = self.entries[place]
-            for detector in (condition.detector, condition.twin):
-                if detector is not None:
-                    roles_of.setdefault(detector, {})[role] = None
-        return [(detector.see, tuple(roles)) for detector, roles in roles_of.items()]
 
 
 def show_all(
