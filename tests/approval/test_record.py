@@ -283,7 +283,7 @@ def test_8_an_old_button_explains_itself(store, machine):
     machine.cured_by = Machine.restarted
     assert carry_out(plan.id, RepairJob(store, machine.world(), machine.look_again))[-1].ok
     told = yes(store, codes[1], machine.now)
-    assert "is over (done): Restart the gateway: done and verified" in said(
+    assert "has ended (done): Restart the gateway: done and verified" in said(
         told
     ) and "answered by ann" in said(told)
 

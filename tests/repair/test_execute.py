@@ -697,7 +697,7 @@ def test_a_command_that_was_cut_off_is_not_begun_again(store, machine):
     rows.move(store, plan.id, ("approved",), "claimed")
     rows.begin_step(store, StepRow(plan.id, "steps", 0), START)
     outcomes = interrupted.resume_plan(plan.id, RepairJob(store, machine.world(), machine.look_again), "ann")
-    assert "may have run half way and is not begun twice" in said(outcomes[0]) and machine.ran == []
+    assert "may have run half way and is not started a second time" in said(outcomes[0]) and machine.ran == []
 
 
 def _race(folder: str, code: str, start, ran) -> None:
