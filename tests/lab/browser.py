@@ -79,6 +79,8 @@ class Browser:
         while not self.run("return !window.before && document.readyState === 'complete'"):
             assert time.monotonic() < ends, f"{selector} led to no other page"
             time.sleep(0.1)
+        # Chromium drops clicks on a page that was not painted yet.
+        self.run_async("requestAnimationFrame(() => requestAnimationFrame(arguments[arguments.length - 1]))")
 
     def type(self, selector: str, text: str) -> None:
         self.call("POST", f"/element/{self.find(selector)}/value", {"text": text})

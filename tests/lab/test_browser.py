@@ -131,11 +131,11 @@ def test_a_wrong_code_is_explained_where_it_was_typed_and_five_lock(site: Site, 
         assert "that code is not known" in browser.run(
             "return document.querySelector('[role=alert]').innerText"
         )
-    browser.size(360)
-    browser.picture(PICTURES / "wrong-code-360.png")
     browser.type("#code", site.code())
     browser.follow("button.yes")
     assert "no answer is taken" in browser.text() and "waits for you" in site.state()
+    browser.size(360)
+    browser.picture(PICTURES / "locked-360.png")
 
 
 def test_a_page_with_a_refused_answer_comes_anew_without_sending_it_again(
