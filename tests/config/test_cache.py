@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -249,3 +250,56 @@ def test_a_dry_run_keeps_no_settings(settings: Path, places: tuple[Path, Path]) 
     config, state = places
     cache.load_cached_settings(config, state, write=False)
     assert list(state.iterdir()) == []
+
+
+def gone(settings: Path) -> None:
+    settings.unlink()
+
+
+def mistaken(settings: Path) -> None:
+    settings.write_text("unti: one.service\n")
+
+
+def changed(settings: Path) -> None:
+    settings.write_text("unit: two.service\n")
+
+
+def open_to_others(settings: Path) -> None:
+    settings.chmod(0o666)
+
+
+@pytest.mark.parametrize("change", [gone, mistaken, changed, open_to_others])
+def test_a_secret_that_left_the_settings_is_not_kept_beside_the_store(
+    settings: Path, places: tuple[Path, Path], change: Callable[[Path], None]
+) -> None:
+    config, state = places
+    settings.write_text(SETTINGS.replace("127.0.0.1:9", "opensesame"))
+    cache.load_cached_settings(config, state, write=True)
+    (state / f".{cache.SETTINGS_NAME}.part").write_bytes(b"opensesame, cut off by a kill")
+    change(settings)
+    with suppress(ConfigError):
+        cache.load_cached_settings(config, state, write=True)
+    assert not [path for path in state.iterdir() if b"opensesame" in path.read_bytes()]
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o622])
+def test_kept_settings_that_others_may_open_are_made_again_for_us_alone(
+    settings: Path, places: tuple[Path, Path], mode: int
+) -> None:
+    config, state = places
+    cache.load_cached_settings(config, state, write=True)
+    kept = state / cache.SETTINGS_NAME
+    kept.chmod(mode)
+    cache.load_cached_settings(config, state, write=True)
+    assert kept.stat().st_mode & 0o777 == 0o600
+
+
+def test_kept_settings_in_a_folder_that_others_may_write_are_not_believed(
+    settings: Path, places: tuple[Path, Path]
+) -> None:
+    config, state = places
+    cache.load_cached_settings(config, state, write=True)
+    state.chmod(0o777)
+    (state / cache.SETTINGS_NAME).chmod(0o400)
+    cache.load_cached_settings(config, state, write=True)
+    assert (state / cache.SETTINGS_NAME).stat().st_mode & 0o777 == 0o600, "it was used, not made again"

@@ -44,10 +44,9 @@ def load_cached(
     own = str(config) if any(os.path.lexists(config / folder) for folder in FOLDERS) else ""
     key = _key(own)
     places = [(state / NAME, write)]
-    if not own:
-        places.insert(
-            0, (_with_the_program(), remember and not sys.dont_write_bytecode and not sys.pycache_prefix)
-        )
+    with_program = _with_the_program()
+    if not own and not _others_may_exchange(with_program):
+        places.insert(0, (with_program, remember and not sys.dont_write_bytecode and not sys.pycache_prefix))
     for path, _ in places:
         try:
             return _read(path, key)
@@ -66,25 +65,29 @@ def load_cached(
 def load_cached_settings(config: Path, state: Path, write: bool) -> Settings:
     """The settings of this configuration; ConfigError as load_settings() has it.
 
-    They name secrets by file or variable, or hold what settings.yaml itself holds; what is kept is ours alone to read.
+    They name secrets by file or variable, or hold what settings.yaml itself holds. So what is kept is ours alone to
+    read, and goes as soon as settings.yaml says something else, is gone, or cannot be believed.
     """
-    path = config / SETTINGS
+    path, kept = config / SETTINGS, state / SETTINGS_NAME
     try:
         content = read_small(path, LARGEST) if not others_may_write(path) else b""
     except OSError:
         content = b""
-    if not content:
-        return load_settings(config)
     seen_from = str(path), os.environ.get("HOME"), bool(os.environ.get(ENVIRONMENT, "").strip())
     key = _program() + repr(seen_from).encode() + content
     try:
-        kept: Settings = sealed.read(state / SETTINGS_NAME, key)
-        return kept
+        if content:
+            settings: Settings = sealed.read(kept, key)
+            return settings
     except (OSError, ValueError):
-        settings = load_settings(config)
+        pass  # none, damaged or of another time: made again
     if write:
+        with suppress(OSError):
+            sealed.remove(kept)
+    settings = load_settings(config)
+    if write and content:
         with suppress(OSError, ValueError, TypeError):
-            sealed.write(state / SETTINGS_NAME, key, settings)
+            sealed.write(kept, key, settings)
     return settings
 
 
@@ -108,6 +111,13 @@ def _program() -> bytes:
 
 def _with_the_program() -> Path:
     return Path(os.path.dirname(__file__)) / "__pycache__" / f"rulebook.{sys.implementation.cache_tag}"
+
+
+def _others_may_exchange(path: Path) -> bool:
+    try:
+        return sealed.others_may_exchange(path.parent)
+    except OSError:
+        return False  # no such folder, and so no such file
 
 
 def _key(own: str) -> bytes:

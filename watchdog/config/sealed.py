@@ -1,13 +1,15 @@
 """Small files of values that only we can have written: what an earlier check worked out, so that the next need not.
 
-Such a file is believed only when it is ours, no other user may write it, and its seal fits its content and
-everything that the content was made from; otherwise it is as if it were not there.
+Such a file is believed only when it is ours, no other user may open it or exchange it, and its seal fits its content
+and everything that the content was made from; otherwise it is as if it were not there.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
+import stat
+from contextlib import suppress
 from pathlib import Path
 
 from watchdog.values import Any
@@ -17,11 +19,13 @@ LARGEST = 50_000_000
 
 def read(path: Path, key: bytes) -> Any:
     """What was written under the same key; OSError or ValueError when nothing was."""
+    if others_may_exchange(path.parent):
+        raise ValueError("another user may have put it there")
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(fd, "rb") as file:
         status = os.fstat(fd)
-        if status.st_uid != os.geteuid() or status.st_mode & 0o022:
-            raise ValueError("another user may have written it")
+        if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+            raise ValueError("another user may have written it, or reads it")
         content = file.read(LARGEST)
     # pickle trusts what it reads, so what it reads is checked first.
     if _seal(key, content[32:]) != content[:32]:
@@ -33,17 +37,40 @@ def read(path: Path, key: bytes) -> Any:
 
 
 def write(path: Path, key: bytes, value: Any) -> None:
-    """Put the file in its place whole, or not at all."""
+    """Put the file in its place whole, or not at all.
+
+    What a writer that was killed left behind is written over. Of two at once the seal tells which one is whole.
+    """
     body = pickle.dumps(value, 5)
-    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part = _part(path)
     try:
+        with suppress(FileNotFoundError):
+            os.unlink(part)
         fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(fd, "wb") as file:
             file.write(_seal(key, body) + body)
         os.replace(part, path)
     finally:
-        if os.path.lexists(part):
+        with suppress(FileNotFoundError):
             os.unlink(part)
+
+
+def remove(path: Path) -> None:
+    """Neither the file nor what a writer that was killed left of it."""
+    for name in (path, _part(path)):
+        with suppress(FileNotFoundError):
+            os.unlink(name)
+
+
+def others_may_exchange(folder: Path) -> bool:
+    """Whether another user may put a file of this folder in another's place."""
+    status = os.stat(folder)
+    open_to_others = status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX
+    return bool(open_to_others) or status.st_uid not in (0, os.geteuid())
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(f".{path.name}.part")
 
 
 def _seal(key: bytes, body: bytes) -> bytes:
