@@ -14,6 +14,7 @@ from datetime import UTC, timedelta
 from pathlib import Path
 
 import pytest
+from homes import BOOK
 from machines import (
     BROKEN,
     DEAD,
@@ -34,13 +35,15 @@ from watchdog.approval import record as approval
 from watchdog.approval.record import COMMAND_LINE, GivenAnswer, answer, new_code
 from watchdog.gateway.supervisor import PROCESS, UNKNOWN, Supervisor
 from watchdog.job import load_rules
-from watchdog.model import Step, Verify, plain
+from watchdog.model import Report, Step, Verify, plain
 from watchdog.pipeline import look_again
 from watchdog.plan.planner import digest_of
 from watchdog.repair import RepairJob, carry_out, carry_out_approved
 from watchdog.repair import resume as interrupted
 from watchdog.repair.job import POINTS
 from watchdog.repair.reasons import Ended
+from watchdog.reports.check import as_text
+from watchdog.reports.language import reader_of
 from watchdog.sources.read import Sources
 from watchdog.steps import KINDS, heal_database, set_aside
 from watchdog.steps import gateway as gateway_step
@@ -93,6 +96,30 @@ def test_an_approved_restart_is_done_once_and_verified(store, machine):
     assert rows.get(store, plan.id).state == "done" and disarmed(store, machine) is None
     again = go(store, machine, plan)
     assert machine.verbs() == ["restart"] and "is done, not approved" in said(again[0])
+
+
+@pytest.mark.parametrize(
+    ("language", "line"),
+    [
+        ("en", "Gateway watchdog: restarted the gateway, chat unstuck"),
+        ("zh", "Gateway watchdog: 已重启 gateway，卡住的 session 已清除"),
+    ],
+)
+def test_a_check_says_in_one_line_that_a_restart_cleared_a_stuck_chat(store, machine, language, line):
+    outcomes = go(store, machine, approved(store, machine))
+    report = replace(report_of(machine), outcomes=outcomes)
+    assert as_text(report, reader_of(language, BOOK, machine.now)).splitlines()[0] == line
+
+
+def test_a_restart_that_is_not_verified_is_not_called_a_chat_unstuck(store, machine):
+    machine.connected, machine.connects_after_start = ("telegram",), ()
+    outcomes = go(store, machine, approved(store, machine))
+    report = replace(report_of(machine), outcomes=outcomes)
+    assert "unstuck" not in as_text(report, reader_of("en", BOOK, machine.now))
+
+
+def report_of(machine):
+    return Report(machine.now, machine.now, "/home/h/.hermes", {}, (), {}, (), ())
 
 
 def test_a_restart_is_verified_when_the_platforms_of_before_are_connected_again(store, machine):

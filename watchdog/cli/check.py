@@ -102,7 +102,7 @@ def _check_home(args: argparse.Namespace) -> Report:
     else:
         report = check_once(job, now)
     if not args.json and (not args.quiet or report.has_news):
-        print(_words().as_text(report, colours(), args.dry_run))
+        print(_words().as_text(report, _reader(job), colours(), args.dry_run))
     return report
 
 
@@ -123,6 +123,12 @@ def _words() -> Any:
     from watchdog.reports import check
 
     return check
+
+
+def _reader(job: Job) -> Any:
+    from watchdog.reports.language import reader_for  # with _words()
+
+    return reader_for(job)
 
 
 def _open(incidents: Iterable[Incident]) -> bool:

@@ -18,7 +18,7 @@ from watchdog.text import harmless
 from watchdog.values import Any, dataclass, field, regex, replace
 
 _ID = regex(r"[a-z][a-z0-9-]{1,60}")
-TRANSLATED = ("title", "headline", "say", "advice")
+TRANSLATED = ("title", "headline", "say", "advice", "cleared")
 ANY = "any"
 RESTARTS = ("helps", "useless", "unknown")
 NO_RECIPE = "none"
@@ -261,6 +261,7 @@ def read_rule(section: Section, kinds: Kinds) -> tuple[Rule | None, bool]:
         recipe=section.text("recipe", None),
         advice=section.text("advice", ""),
         headline=section.text("headline", ""),
+        cleared=section.text("cleared", ""),
         translations=read_translations(section, TRANSLATED),
         restart=section.choice("restart", RESTARTS, "unknown"),
         causes=section.names("causes", ()),

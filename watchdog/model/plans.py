@@ -76,6 +76,7 @@ class Outcome:
     output: str = ""
     unproven: tuple[str, ...] = ()  # rules that are switched off and could not tell whether it helped
     unconnected: tuple[str, ...] = ()  # platforms that were connected before and are not now
+    restarted_for: tuple[str, ...] = ()  # rules whose fault ended with the restart of the gateway
 
     @property
     def verified(self) -> bool:

@@ -35,6 +35,7 @@ class Rule:
     confirm: int = 1  # checks in a row before it counts
     recipe: str | None = None
     advice: str = ""
+    cleared: str = ""  # what a restart that helped did: "chat unstuck"; a check prints it
     headline: str = ""  # for a lock screen: the fault in the owner's words, at most 40 characters
     translations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # zh -> title, say, …
     restart: str = "unknown"  # whether restarting the gateway helps: helps, useless, unknown

@@ -27,7 +27,7 @@ FOLDER = Path(__file__).with_name("locale")
 LANGUAGES = ("en", "zh")
 FORMS = {"one", "other"}
 PROGRAM = "hermes-watchdog"
-_SAID = {"rule": ("title", "headline", "say", "advice"), "recipe": ("title", "ask", "done")}
+_SAID = {"rule": ("title", "headline", "say", "advice", "cleared"), "recipe": ("title", "ask", "done")}
 
 Template = str | Mapping[str, str]  # one sentence, or its forms
 Clean = Callable[[str, str], str]  # (name of the field, text of others) -> text that may be shown

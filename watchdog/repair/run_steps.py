@@ -184,6 +184,7 @@ def _record(plan: Plan, failure: Failure | None, checked: Outcome | None, job: R
         reason,
         unproven=checked.unproven if checked else (),
         unconnected=checked.unconnected if checked else (),
+        restarted_for=_restarted_for(plan) if failure is None else (),
     )
     state = "done" if failure is None else "refused" if failure.refused_by else "failed"
     try:
@@ -198,6 +199,12 @@ def _record(plan: Plan, failure: Failure | None, checked: Outcome | None, job: R
     except sqlite3.Error as error:
         return replace(outcome, reason=Reason(Ended.UNRECORDED, {"result": reason, "error": str(error)}))
     return outcome
+
+
+def _restarted_for(plan: Plan) -> tuple[str, ...]:
+    """The rules whose faults a plan with a restart was for."""
+    restarts = any(step.kind == "gateway" and step.args.do == "restart" for step in plan.steps)
+    return tuple(dict.fromkeys(name.split(" ")[0] for _, name, _ in plan.parts)) if restarts else ()
 
 
 def _end(plan: Plan, failure: Failure | None, checked: Outcome | None, job: RepairJob) -> Reason:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from watchdog.model import SEVERITIES, Event, Incident, Plan, Reason, Report
 from watchdog.notify.translate import in_english
 from watchdog.plan.reasons import Chain
+from watchdog.reports.language import Reader
 from watchdog.text import ago, clock, harmless, iso, paint, redact
 from watchdog.values import Any
 
@@ -75,9 +76,10 @@ def evidence_json(event: Event) -> dict[str, Any]:
     return {"where": event.where, "at": iso(event.at), "text": redact(harmless(event.text, 300))}
 
 
-def as_text(report: Report, colour: bool = False, dry_run: bool = False) -> str:
+def as_text(report: Report, reader: Reader, colour: bool = False, dry_run: bool = False) -> str:
     """What cannot be seen first, then what is wrong, then what is proposed; calm and short."""
-    lines = []
+    restarted = restart_lines(report, reader, colour)
+    lines = list(restarted)
     if dry_run:
         lines.append(
             paint(f"Dry run over {report.home} at {clock(report.now)}; nothing was written.", "dim", colour)
@@ -95,12 +97,14 @@ def as_text(report: Report, colour: bool = False, dry_run: bool = False) -> str:
         lines.append(f"{paint('resolved', 'good', colour)}  {incident.rule}: {incident.says}")
         lines.append(f"      from {clock(incident.opened_at)} to {clock(incident.resolved_at or report.now)}")
     for plan in report.plans:
-        lines += plan_lines(plan, colour)
+        lines += plan_lines(plan, reader.command, colour)
     for outcome in report.outcomes:
         mark = paint("done", "good", colour) if outcome.ok else paint("failed", "high", colour)
-        lines.append(f"{mark}  {in_english(outcome.what)}: {harmless(in_english(outcome.reason), 2000)}")
+        lines.append(
+            f"{mark}  {in_english(outcome.what)}: {harmless(in_english(outcome.reason, reader.command), 2000)}"
+        )
     for number in report.cut_off:
-        line = f"plan {number} was begun and not finished; see: hermes-watchdog plan {number}, then resume or abandon"
+        line = f"plan {number} was begun and not finished; see: {reader.command} plan {number}, then resume or abandon"
         lines.append(f"{paint('cut off', 'high', colour)}  {line}")
     lines += [paint(f"note  {note}", "dim", colour) for note in report.notes]
     if (
@@ -109,13 +113,23 @@ def as_text(report: Report, colour: bool = False, dry_run: bool = False) -> str:
         and not report.cut_off
         and all(outcome.ok for outcome in report.outcomes)
     ):
-        if not report.blind:
+        if not report.blind and not restarted:
             lines.insert(0, paint(ALL_WELL, "good", colour))
         verdict = "Nothing is wrong" if not report.blind else "Nothing wrong was seen in what can be read"
         lines.append(
             paint(f"{verdict} ({report.home}, looked back to {clock(report.start)}).", "dim", colour)
         )
     return "\n".join(lines)
+
+
+def restart_lines(report: Report, reader: Reader, colour: bool) -> list[str]:
+    """'Gateway watchdog: restarted the gateway, chat unstuck': in the owner's language, for terminal and cron."""
+    rules = {rule for outcome in report.outcomes if outcome.verified for rule in outcome.restarted_for}
+    keys = [f"rule.{rule}.cleared" for rule in sorted(rules)]
+    cleared = [str(reader.words.texts[key]) for key in keys if reader.has(key)]
+    if not cleared:
+        return []
+    return [paint(reader("check.restarted", cleared=reader.joined(cleared)), "good", colour)]
 
 
 def blind_lines(blind: Mapping[str, str], not_checked: Mapping[str, str], colour: bool) -> list[str]:
@@ -161,21 +175,23 @@ def chain_of(plan: Plan) -> str:
     return "; ".join(filter(None, (in_english(plan.chain), in_english(also))))
 
 
-def plan_lines(plan: Plan, colour: bool) -> list[str]:
+def plan_lines(plan: Plan, command: str, colour: bool) -> list[str]:
     lines = [f"{paint('plan', 'bold', colour)}  {plan.title}" + (f" (plan {plan.id})" if plan.id else "")]
     if chain := chain_of(plan):
         lines.append(f"      {chain}")
-    lines += [f"      {number}. {in_english(word)}" for number, word in enumerate(plan.words, 1)]
-    lines += [f"      {in_english(warning)}" for warning in plan.warnings]
+    lines += [f"      {number}. {in_english(word, command)}" for number, word in enumerate(plan.words, 1)]
+    lines += [f"      {in_english(warning, command)}" for warning in plan.warnings]
     if plan.costs:
         lines.append(f"      side effect: {in_english(plan.costs)}")
     if plan.hold:
         until = f" until {clock(plan.hold.until)}" if plan.hold.until else ""
-        lines.append(f"      {paint('on hold', 'medium', colour)}: {in_english(plan.hold.reason)}{until}")
+        lines.append(
+            f"      {paint('on hold', 'medium', colour)}: {in_english(plan.hold.reason, command)}{until}"
+        )
     elif plan.approval == "ask":
         lines.append(
             "      waits for a person's approval"
-            + (f"; a code for it: hermes-watchdog plan {plan.id} --code" if plan.id else "")
+            + (f"; a code for it: {command} plan {plan.id} --code" if plan.id else "")
         )
     return lines
 

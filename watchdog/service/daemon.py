@@ -34,6 +34,7 @@ from watchdog.job import Job
 from watchdog.model import Report
 from watchdog.pipeline import hear
 from watchdog.reports.check import as_text
+from watchdog.reports.language import reader_for
 from watchdog.service.daemon_note import NOTE
 from watchdog.store.incidents import last_runs
 from watchdog.system.lock import Busy, one_at_a_time, repairing
@@ -183,7 +184,7 @@ class Daemon:
             report = self.check(self.job, now)
             self.last_error = ""
             if report.has_news:
-                self.say(as_text(report))
+                self.say(as_text(report, reader_for(self.job)))
         except Busy as error:
             self.again_at = now + AGAIN  # these rules are still due; the other check may have done them
             self.say(str(error))
