@@ -6,7 +6,7 @@ from datetime import time, timedelta
 
 import pytest
 
-from watchdog.config.notify_settings import NotifySettings, Secret, read_notify
+from watchdog.config.notify_settings import NotifySettings, Secret, Weekly, read_notify
 from watchdog.config.settings import load_settings
 from watchdog.config.yaml import read_documents
 from watchdog.errors import ConfigError, Problem, WatchdogError
@@ -27,6 +27,7 @@ notify:
   per_hour: 4
   quiet_hours: 23:00-07:00
   daily_summary: 09:00
+  weekly_summary: sunday 20:30
   host: box
   timezone: Asia/Shanghai
   ping_env: PING
@@ -62,6 +63,7 @@ replies:
     assert (found.language, found.quote_logs, found.per_hour, found.host) == ("zh", True, 4, "box")
     assert found.quiet and (found.quiet.start, found.quiet.end) == (time(23), time(7))
     assert str(found.zone) == str(found.quiet.zone) == "Asia/Shanghai"
+    assert found.weekly_summary == Weekly(6, time(20, 30))
     assert found.daily_summary == time(9) and found.escalate_to == ("duty",)
     assert [(one.name, one.at_least, one.format, one.tags) for one in found.targets] == [
         ("phone", "high", "auto", ("ops",)),

@@ -10,11 +10,11 @@ import pytest
 from talk import BOOK, MINUTE, NOW, ended, hear, incident, plan, report, tell
 
 from watchdog.approval.record import disarm
-from watchdog.config.notify_settings import NotifySettings, QuietHours, Secret, Target
+from watchdog.config.notify_settings import NotifySettings, QuietHours, Secret, Target, Weekly
 from watchdog.model import Change, Hold
 from watchdog.notify import deliver as notify
 from watchdog.notify.choose import Proposal, Restraint, select
-from watchdog.store import Store, messages
+from watchdog.store import Store, messages, record_check
 from watchdog.store.messages import Memory, NotificationRecord, Silence, Subject
 from watchdog.store.reasons import plain
 
@@ -358,6 +358,70 @@ def test_the_daily_summary_comes_once_a_day_and_says_ok_when_all_is_well(sent: l
         assert [letter.title for letter in sent] == ["Gateway watchdog: OK"]
         tell(report(), store, settings, NOW + timedelta(days=1))
     assert len(sent) == 2
+
+
+SHANGHAI = ZoneInfo("Asia/Shanghai")
+MONDAY = datetime(2026, 5, 18, 9, tzinfo=SHANGHAI)
+WEEKLY = replace(PHONE, weekly_summary=Weekly(0, time(9)), zone=SHANGHAI)
+
+
+def checked(store: Store, *days: int) -> None:
+    """A check at noon of each of these days before Monday."""
+    for day in days:
+        at = (MONDAY - timedelta(days=day)).replace(hour=12)
+        record_check(store, replace(report(), start=at, now=at), [])
+
+
+def test_the_weekly_summary_comes_once_a_week_with_a_line_for_each_day(sent: list[notify.Outgoing]):
+    with Store.in_memory() as store:
+        checked(store, *range(7, 0, -1))
+        for minutes in (-30, 0, 15, 60 * 24, 60 * 24 * 6):
+            tell(report(), store, WEEKLY, (MONDAY + minutes * MINUTE).astimezone(UTC))
+        assert [letter.title for letter in sent] == ["All quiet this week"]
+        lines = sent[0].body.splitlines()
+        assert lines[0] == "Mon 05-11  quiet" and lines[6] == "Sun 05-17  quiet"
+        tell(report(), store, WEEKLY, MONDAY + timedelta(days=7))
+    assert len(sent) == 2
+
+
+def test_a_weekly_summary_that_was_missed_is_sent_later(sent: list[notify.Outgoing]):
+    with Store.in_memory() as store:
+        tell(report(), store, WEEKLY, MONDAY)
+        tell(report(), store, WEEKLY, MONDAY + timedelta(days=9))
+        tell(report(), store, WEEKLY, MONDAY + timedelta(days=10))
+    assert len(sent) == 2
+
+
+def test_a_week_without_checks_is_not_called_quiet(sent: list[notify.Outgoing]):
+    with Store.in_memory() as store:
+        checked(store, 7, 6, 5, 4, 3)
+        tell(report(), store, WEEKLY, MONDAY)
+    assert sent[0].title == "This week: no checks on 2 days"
+    assert sent[0].body.splitlines()[5] == "Sat 05-16  no checks"
+
+
+def test_a_fault_of_the_week_stands_on_each_of_its_days_in_chinese_too(sent: list[notify.Outgoing]):
+    opened = MONDAY - timedelta(days=5)
+    fault = incident(recipe=None, opened_at=opened, first_at=opened, last_seen_at=opened)
+    over = replace(fault, status="resolved", resolved_at=opened + timedelta(days=1))
+    with Store.in_memory() as store:
+        checked(store, *range(7, 0, -1))
+        tell(report(Change("opened", fault)), store, replace(WEEKLY, language="zh"), opened)
+        tell(
+            report(Change("resolved", over)),
+            store,
+            replace(WEEKLY, language="zh"),
+            opened + timedelta(days=1),
+        )
+        sent.clear()
+        tell(report(), store, replace(WEEKLY, language="zh"), MONDAY)
+    assert sent[0].title == "网关：本周有过 1 个问题"
+    assert sent[0].body.splitlines()[1:5] == [
+        "周二 05-12  正常",
+        "周三 05-13  1 个问题",
+        "周四 05-14  1 个问题",
+        "周五 05-15  正常",
+    ]
 
 
 def test_the_daily_summary_comes_by_the_owners_clock(sent: list[notify.Outgoing]):

@@ -15,6 +15,7 @@ from watchdog.text import harmless
 from watchdog.values import Any, dataclass
 
 LANGUAGES = ("en", "zh")
+WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 FORMATS = ("auto", "text", "markdown", "html")
 ENVIRONMENT = "HERMES_WATCHDOG_NOTIFY"  # one or more target URLs, for those who have no settings file yet
 _BIG = 65_536  # bytes of a secret file
@@ -114,6 +115,20 @@ class QuietHours:
 
 
 @dataclass(frozen=True)
+class Weekly:
+    """A moment of the week, where the reader is."""
+
+    weekday: int  # 0 is Monday
+    at: time
+
+    def last(self, local: datetime) -> datetime:
+        """The newest such moment that is not after this one."""
+        day = local.date() - timedelta(days=(local.weekday() - self.weekday) % 7)
+        moment = datetime.combine(day, self.at, local.tzinfo)
+        return moment if moment <= local else moment - timedelta(days=7)
+
+
+@dataclass(frozen=True)
 class Approver:
     """Someone who may answer on one channel, and how the channel knows them."""
 
@@ -153,6 +168,7 @@ class NotifySettings:
     per_hour: int = 6
     quiet: QuietHours | None = None
     daily_summary: time | None = None
+    weekly_summary: Weekly | None = None
     escalate_to: tuple[str, ...] = ()  # tags of targets that hear of a question only when no answer came
     ping: Secret | None = None
     ping_limit: timedelta = timedelta(seconds=5)
@@ -168,6 +184,14 @@ class NotifySettings:
         if self.daily_summary is None or local.time().replace(tzinfo=None) < self.daily_summary:
             return False
         return last is None or last.astimezone(self.zone).date() < local.date()
+
+    def week_due(self, last: datetime | None, now: datetime) -> bool:
+        """Whether the weekly summary is due; the first one on its own day, a missed one as soon as possible."""
+        if self.weekly_summary is None:
+            return False
+        local = now.astimezone(self.zone)
+        moment = self.weekly_summary.last(local)
+        return moment.date() == local.date() if last is None else last < moment
 
 
 def read_notify(section: Section | None, replies: Section | None = None) -> NotifySettings:
@@ -189,6 +213,7 @@ def read_notify(section: Section | None, replies: Section | None = None) -> Noti
         per_hour=section.number("per_hour", 6, 1, 60),
         quiet=_quiet(section, zone),
         daily_summary=_time(section, "daily_summary"),
+        weekly_summary=_weekly(section, "weekly_summary"),
         escalate_to=section.names("escalate_to", None),
         ping=secret(section, "ping", None),
         ping_limit=section.duration("ping_limit", timedelta(seconds=5)),
@@ -357,6 +382,18 @@ def _time(section: Section, key: str) -> time | None:
         return _clock(text)
     except ValueError:
         section.wrong_at(key, f"'{harmless(text, 40)}' is not a time of the day; write '09:00'")
+        return None
+
+
+def _weekly(section: Section, key: str) -> Weekly | None:
+    text = section.text(key, "")
+    if not text:
+        return None
+    day, _, at = text.strip().partition(" ")
+    try:
+        return Weekly(WEEKDAYS.index(day.lower()[:3]), _clock(at))
+    except ValueError:
+        section.wrong_at(key, f"'{harmless(text, 40)}' is not a moment of the week; write 'Mon 09:00'")
         return None
 
 

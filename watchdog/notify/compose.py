@@ -11,7 +11,7 @@ from watchdog.notify.choose import Proposal, Selection, worst
 from watchdog.notify.context import MessageContext
 from watchdog.notify.layout import HEADLINE, cut, headline
 from watchdog.notify.sanitize import fit
-from watchdog.store.messages import News, Subject
+from watchdog.store.messages import Day, News, Subject
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,37 @@ def daily(open_now: Sequence[Subject], counts: tuple[int, int, int], context: Me
     return Notification(
         News.DAILY, headline(title, context.words), cut("\n".join([*body, context.host])), "info"
     )
+
+
+def weekly(
+    open_now: Sequence[Subject], days: Sequence[Day], faults: int, context: MessageContext
+) -> Notification:
+    """The optional message once a week: all quiet, or what there was, with a line for each day."""
+    unchecked = sum(not day.checks for day in days)
+    if open_now:
+        title = context.text("title.daily_open", count=len(open_now))
+    elif faults:
+        title = context.text("title.week", count=faults)
+    elif unchecked:
+        title = context.text("title.week_unchecked", count=unchecked)
+    else:
+        title = context.text("title.week_quiet")
+    body = [_day_line(day, context) for day in days]
+    body += [f"• {lines.says(subject, context)}" for subject in open_now[: lines.SHOWN]]
+    return Notification(
+        News.WEEKLY, headline(title, context.words), cut("\n".join([*body, context.host])), "info"
+    )
+
+
+def _day_line(day: Day, context: MessageContext) -> str:
+    if day.faults:
+        parts = [context.text("week.faults", count=day.faults)]
+        parts += [context.text("week.repairs", count=day.repairs)] if day.repairs else []
+        result = context.words.joined(parts)
+    else:
+        result = context.text("week.quiet" if day.checks else "week.unchecked")
+    weekday = context.text(f"weekday.{day.start.weekday()}")
+    return context.text("week.day", weekday=weekday, date=f"{day.start:%m-%d}", result=result)
 
 
 def test_message(context: MessageContext) -> Notification:

@@ -29,7 +29,7 @@ LONGEST_PAUSE = timedelta(hours=6)
 SEPARATE = 3  # messages of earlier checks that are still sent one by one
 _START = 10.0  # seconds that the child itself may need before a target's time begins
 _TYPES = {"info": "info", "low": "info", "medium": "warning", "high": "warning", "critical": "failure"}
-_GOOD = (News.FIXED, News.RESOLVED, News.TEST, News.DAILY)
+_GOOD = (News.FIXED, News.RESOLVED, News.TEST, News.DAILY, News.WEEKLY)
 _FOR_THE_NEXT_IN_LINE = (News.REMINDER, News.DISARMED, *OUTCOMES, News.TEST)
 
 
@@ -162,7 +162,7 @@ def wants(target: Target, notification: Notification, settings: NotifySettings) 
     if next_in_line and notification.news not in _FOR_THE_NEXT_IN_LINE:
         return False  # told when nobody answered
     severe = SEVERITIES.index(notification.severity) >= SEVERITIES.index(target.at_least)
-    return severe or notification.news in (News.TEST, News.DAILY)
+    return severe or notification.news in (News.TEST, News.DAILY, News.WEEKLY)
 
 
 def outgoing_message(number: int, notification: Notification, more: Sequence[str] = ()) -> Outgoing:

@@ -7,13 +7,13 @@ import shutil
 import socket
 import sys
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, time
 
 from watchdog.config.rules import Rulebook
 from watchdog.config.settings import Settings
 from watchdog.model import Incident, Notification, Reason, Report
 from watchdog.notify.choose import Proposal, Restraint, Selection, related_incidents, select
-from watchdog.notify.compose import compose, daily
+from watchdog.notify.compose import compose, daily, weekly
 from watchdog.notify.context import Command, MessageContext
 from watchdog.notify.deliver import Messenger
 from watchdog.notify.translate import read_words, with_rules
@@ -60,6 +60,12 @@ def write(
     if settings.summary_due(messages.last_sent(store, News.DAILY), context.now):
         open_now = [subject for subject in subjects if not subject.over_at]
         notifications.append(daily(open_now, messages.day(store, context.now), context))
+    if settings.week_due(messages.last_sent(store, News.WEEKLY), context.now):
+        midnight = datetime.combine(context.now.astimezone(settings.zone), time(), settings.zone)
+        days = messages.week(store, midnight)
+        faults = messages.faults_between(store, days[0].start, midnight)
+        open_now = [subject for subject in subjects if not subject.over_at]
+        notifications.append(weekly(open_now, days, faults, context))
     return [
         (messages.record(store, notification, context.now), notification) for notification in notifications
     ]

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from enum import StrEnum
+from itertools import pairwise
 
 from watchdog.model import Notification, Reason, Report, plain
 from watchdog.store import Store
@@ -41,6 +42,7 @@ class News(StrEnum):
     TARGET = "target"  # a target does not take messages
     DIGEST = "digest"
     DAILY = "daily"
+    WEEKLY = "weekly"
     TEST = "test"
 
 
@@ -97,6 +99,16 @@ class Silence:
 
 
 @dataclass(frozen=True)
+class Day:
+    """One day of the weekly timeline."""
+
+    start: datetime
+    checks: int
+    faults: int  # that were there on it, also when they began before
+    repairs: int
+
+
+@dataclass(frozen=True)
 class Memory:
     """What was said before this check."""
 
@@ -120,8 +132,10 @@ def worth_telling(store: Store, report: Report, settings: NotifySettings, now: d
     """Whether anybody wants messages, and something is new, unsaid or due."""
     if not settings.targets and not settings.replies.channels:
         return False
-    last = last_sent(store, News.DAILY) if settings.daily_summary else None
-    return anything_to_tell(store, report) or settings.summary_due(last, now)
+    daily = last_sent(store, News.DAILY) if settings.daily_summary else None
+    weekly = last_sent(store, News.WEEKLY) if settings.weekly_summary else None
+    due = settings.summary_due(daily, now) or settings.week_due(weekly, now)
+    return due or anything_to_tell(store, report)
 
 
 def anything_to_tell(store: Store, report: Report) -> bool:
@@ -215,6 +229,27 @@ def day(store: Store, now: datetime) -> tuple[int, int, int]:
         "SELECT count(*) FROM notices WHERE reason = 'healed by us' AND at > ?", since
     ).fetchone()[0]
     return began, ended, done
+
+
+def week(store: Store, midnight: datetime) -> tuple[Day, ...]:
+    """The seven days before this midnight, the oldest first; by the wall clock of its zone."""
+    starts = [midnight - timedelta(days=back) for back in range(7, -1, -1)]
+    return tuple(_day(store, start, end) for start, end in pairwise(starts))
+
+
+def faults_between(store: Store, start: datetime, end: datetime) -> int:
+    """How many faults were there at some moment between the two."""
+    query = "SELECT count(*) FROM told WHERE since < ? AND coalesce(over_at, settled_at, '9') >= ?"
+    return int(store.db.execute(query, (stamp(end), stamp(start))).fetchone()[0])
+
+
+def _day(store: Store, start: datetime, end: datetime) -> Day:
+    span = (stamp(start), stamp(end))
+    checks = store.db.execute("SELECT count(*) FROM checks WHERE at >= ? AND at < ?", span).fetchone()[0]
+    repairs = store.db.execute(
+        "SELECT count(*) FROM notices WHERE reason = ? AND at >= ? AND at < ?", (News.FIXED, *span)
+    ).fetchone()[0]
+    return Day(start, checks, faults_between(store, start, end), repairs)
 
 
 def outcome_was_sent(store: Store, plan: int, since: datetime) -> bool:
