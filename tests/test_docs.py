@@ -74,6 +74,7 @@ PROGRAMS |= {
     "docker",
     "podman",
     "cd",
+    "stat",
 }
 
 
