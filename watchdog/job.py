@@ -23,7 +23,7 @@ from watchdog.model import Rule
 from watchdog.sources.read import Sources, starts_in_log
 from watchdog.store import Store
 from watchdog.store.incidents import look_back
-from watchdog.store.recovery import open_store
+from watchdog.store.recovery import look_at_store, open_store
 from watchdog.values import TYPE_CHECKING, dataclass, replace
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ class Job:
         return open_store(self.store_path, self.now)
 
     def look_at_store(self) -> Store | None:
-        """The store for reading, which leaves no trace; None when there is none."""
-        return Store.look(self.store_path)
+        """The store for reading, which leaves no trace; None when there never was one."""
+        return look_at_store(self.store_path)
 
     def run(
         self, store: Store | None, now: datetime, rules: Sequence[Rule] | None = None, stated: str = ""

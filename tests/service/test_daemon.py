@@ -9,6 +9,7 @@ import gc
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -28,6 +29,7 @@ from watchdog.config.schedule import due, next_fire
 from watchdog.job import Job
 from watchdog.model import Report
 from watchdog.service import daemon as module
+from watchdog.service.check import check_once
 from watchdog.service.daemon import Daemon, fingerprint
 from watchdog.service.daemon_note import read_note
 from watchdog.store.incidents import last_runs
@@ -249,6 +251,47 @@ def test_a_check_that_fails_is_told_and_tried_again_at_the_next_trigger(life: Li
     life.live()
     assert [f"{at:%M}" for at in life.checks] == ["10"]
     assert sum("No space left on device" in line for line in life.said) == 2
+
+
+def noise(path: Path) -> None:
+    path.write_bytes(os.urandom(20_000))
+
+
+def no_tables(path: Path) -> None:
+    with sqlite3.connect(path) as db:
+        db.execute("DROP TABLE plans")
+        db.execute("DROP TABLE runs")
+    db.close()
+
+
+def gone(path: Path) -> None:
+    path.unlink()
+
+
+@pytest.mark.parametrize("minutes", [-1, 7])
+@pytest.mark.parametrize("spoil", [noise, no_tables, gone])
+def test_a_store_that_cannot_be_read_stops_no_check(
+    life: Life, minutes: int, spoil: Callable[[Path], None]
+) -> None:
+    life.rule("often", "5m")
+    job = life.load()
+    life.note_and_record(job, START - timedelta(hours=1))
+    life.checks.clear()
+    if minutes < 0:
+        spoil(job.store_path)
+    else:
+        life.at(minutes, lambda: spoil(job.store_path))
+
+    def check(job: Job, now: datetime) -> Report:
+        life.checks.append(now)
+        return check_once(job, now)
+
+    life.check = check
+    life.at(12, life.stop)
+    life.live()
+    assert [f"{at:%M}" for at in life.checks] == ["00", "05", "10"]
+    with job.store() as store:
+        assert store.db.execute("SELECT armed FROM arming").fetchone()[0] == 0, "it came back armed"
 
 
 def test_a_lock_that_another_check_holds_is_waited_for_and_not_forgotten(life: Life) -> None:

@@ -274,6 +274,59 @@ def test_no_command_prints_a_traceback_for_a_damaged_store(place, capsys, spoil,
     assert place.store.read_bytes() == before  # looking repairs nothing
 
 
+def pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def link(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/etc/passwd")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (pipe, "is a pipe, not a file"),
+        (folder, "is a folder, not a file"),
+        (link, "is a link, not a file"),
+        (Path.unlink, "was there before and is gone"),
+        (lambda path: os.truncate(path, 0), "was there before and is gone"),
+    ],
+    ids=["pipe", "folder", "link", "gone", "empty"],
+)
+def test_a_store_that_is_gone_or_no_file_is_never_an_empty_one(place, capsys, spoil, says):
+    assert place.run("check") == 0
+    spoil(place.store)
+    for words in (["status"], ["plans"], ["audit", "--verify"], ["report"], ["incidents"], ["store", "check"], ["store", "export"]):  # fmt: skip
+        capsys.readouterr()
+        assert place.run(*words) in (1, 2), words
+        out, err = capsys.readouterr()
+        assert says in out + err and "Traceback" not in err and "damaged" not in out, words
+
+
+def test_store_repair_starts_anew_and_disarmed_where_the_store_is_gone(place, capsys):
+    assert place.run("check") == 0
+    place.store.unlink()
+    assert place.run("store", "repair", "--dry-run") == 1 and not place.store.exists()
+    assert place.run("store", "repair") == 1
+    assert place.run("status") == 1 and "its memory was there before and is gone" in capsys.readouterr().out
+
+
+def test_a_store_of_a_newer_version_is_not_called_damaged(place, capsys):
+    assert place.run("check") == 0
+    newer(place)
+    capsys.readouterr()
+    assert place.run("store", "check") == 1
+    out = capsys.readouterr().out
+    assert "unusable  the store" in out and "damaged" not in out and "repair" not in out
+
+
 def test_rows_that_somebody_scribbled_in_are_told_and_no_traceback(place, capsys):
     place.run("disarm")
     with sqlite3.connect(place.store) as db:

@@ -58,15 +58,15 @@ def run_check(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"store": str(job.store_path), "there": health.there, "well": health.well, "problems": list(health.problems), "rows": health.rows})  # fmt: skip
         return WELL if health.well else WRONG
-    if not health.there:
+    if not health.there and health.well:
         print(f"{job.store_path} is not there yet; the first check makes it.")
         return WELL
     for problem in health.problems:
-        print(f"damaged  {harmless(problem, 500)}")
+        print(f"{'damaged' if health.there and not health.foreign else 'unusable'}  {harmless(problem, 500)}")
     if health.well:
         total = sum(health.rows.values())
         print(f"well  {job.store_path}: {total:,} rows in {len(health.rows)} tables")
-    else:
+    elif health.there and not health.foreign:
         print(
             "next: hermes-watchdog store export > store.jsonl (what can be read), then: hermes-watchdog store repair"
         )
@@ -82,22 +82,24 @@ def run_repair(args: argparse.Namespace) -> int:
     elif not result.problems:
         print(f"{job.store_path} is well; nothing was changed.")
     elif args.dry_run:
-        print(f"would set {job.store_path} aside and start anew, disarmed: {'; '.join(result.problems)}")
+        aside = "" if result.gone else f"set {job.store_path} aside and "
+        print(f"would {aside}start anew, disarmed: {'; '.join(result.problems)}")
     else:
-        print(f"the damaged store is kept as {result.aside}")
+        if result.aside:
+            print(f"the damaged store is kept as {result.aside}")
         print(
             "a new one was started. It is disarmed: watches and notifies only; re-arm with: hermes-watchdog arm"
         )
-        print(
-            "silences, open questions and the audit of the past are in the old file: hermes-watchdog store export shows what can be read of the new one"
-        )
+        if result.aside:
+            print(
+                "silences, open questions and the audit of the past are in the old file: hermes-watchdog store export shows what can be read of the new one"
+            )
     return WRONG if result.problems else WELL
 
 
 def run_export(args: argparse.Namespace) -> int:
     job = job_of(args)
-    if not job.store_path.exists():
-        raise WatchdogError(f"{job.store_path} is not there yet; the first check makes it")
+    memory.need_file(job)
     problems: list[str] = []
     for table, row in memory.export(job.store_path, problems):
         print(json.dumps({"table": table, **row}, ensure_ascii=False, default=str))

@@ -213,11 +213,15 @@ class Daemon:
             return False
 
     def runs(self) -> dict[str, datetime]:
-        store = self.job.look_at_store()
-        if store is None:
+        """When each rule ran last; none where the store cannot be read, so that a check is made, which says why."""
+        try:
+            store = self.job.look_at_store()
+            if store is None:
+                return {}
+            with store:
+                return last_runs(store)
+        except (WatchdogError, sqlite3.Error):
             return {}
-        with store:
-            return last_runs(store)
 
     def between(self) -> bool:
         """Whether to go on; edited files, a clock set back and a lock that was held are seen to here."""
@@ -247,7 +251,7 @@ class Daemon:
             return self.heard(self.job, now)
         except Busy:
             return False
-        except WatchdogError as error:
+        except (WatchdogError, sqlite3.Error) as error:
             self.failed(str(error))
             return False
 
@@ -374,12 +378,16 @@ def heard(job: Job, now: datetime) -> bool:
 
 
 def asking(job: Job) -> bool:
-    """Whether a plan waits for an answer."""
-    store = job.look_at_store()
-    if store is None:
+    """Whether a plan waits for an answer; not where the store cannot be read, which the next check tells."""
+    try:
+        store = job.look_at_store()
+        if store is None:
+            return False
+        with store:
+            found = store.db.execute("SELECT 1 FROM plans WHERE state = 'pending' LIMIT 1")
+            return found.fetchone() is not None
+    except (WatchdogError, sqlite3.Error):
         return False
-    with store:
-        return store.db.execute("SELECT 1 FROM plans WHERE state = 'pending' LIMIT 1").fetchone() is not None
 
 
 def say(text: str) -> None:

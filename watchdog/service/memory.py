@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -12,7 +11,7 @@ from typing import Any
 
 from watchdog.errors import WatchdogError
 from watchdog.job import Job
-from watchdog.store import Store, recovery
+from watchdog.store import recovery
 from watchdog.store.store import StoreError, Trouble
 from watchdog.system.lock import one_at_a_time
 
@@ -26,7 +25,7 @@ class Health:
     there: bool
     problems: tuple[str, ...] = ()
     rows: Mapping[str, int] = field(default_factory=dict)
-    foreign: bool = False  # whole, but not ours to use: of a newer version
+    foreign: bool = False  # not damaged, but not to be used: of a newer version, or no file
 
     @property
     def well(self) -> bool:
@@ -38,18 +37,19 @@ class Repair:
     problems: tuple[str, ...]
     repaired: bool = False
     aside: Path | None = None
+    gone: bool = False  # there was none to set aside
 
 
 def check(path: Path) -> Health:
     """SQLite's own checks, and whether this version can read the tables; nothing is written."""
-    if not os.path.lexists(path) or (path.is_file() and path.stat().st_size == 0):
-        return Health(there=False)
     try:
-        store = Store.look(path)
-        if store is not None:
-            store.close()
+        store = recovery.look_at_store(path)
+        if store is None:
+            return Health(there=False)
+        store.close()
     except StoreError as error:
-        return Health(True, (str(error),), foreign=error.trouble is Trouble.NEWER)
+        there = recovery.is_there(path)
+        return Health(there, (str(error),), foreign=there and error.trouble is not Trouble.DAMAGED)
     if found := recovery.problems(path):
         return Health(True, tuple(found))
     with closing(recovery.read_only(path)) as db:
@@ -64,16 +64,32 @@ def check(path: Path) -> Health:
 def repair(job: Job, dry_run: bool = False) -> Repair:
     """Set a damaged store aside under another name and begin anew, disarmed. A whole store stays as it is.
 
-    WatchdogError for one that a newer version wrote, or that another user owns: it is not damaged.
+    WatchdogError for one that is not damaged but cannot be used: of a newer version, or not a file.
     """
     health = check(job.store_path)
     if health.foreign:
         raise WatchdogError(health.problems[0])
     if health.well or dry_run:
-        return Repair(health.problems)
+        return Repair(health.problems, gone=not health.there)
     with one_at_a_time(job.state, job.now, "store repair"):
+        if not health.there:
+            recovery.open_store(job.store_path, job.now).close()
+            return Repair(health.problems, True, gone=True)
         aside = recovery.replace_damaged(job.store_path, job.now)
     return Repair(health.problems, aside is not None, aside)
+
+
+def need_file(job: Job) -> None:
+    """WatchdogError where there is no file to export from; a damaged one is one."""
+    try:
+        store = job.look_at_store()
+    except StoreError as error:
+        if error.trouble in (Trouble.DAMAGED, Trouble.NEWER):
+            return
+        raise
+    if store is None:
+        raise WatchdogError(f"{job.store_path} is not there yet; the first check makes it")
+    store.close()
 
 
 def export(path: Path, problems: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -23,7 +23,7 @@ def open_store(path: Path, now: datetime) -> Store:
     is older than what was known of it are disarmed, which people are told like any other disarming.
     """
     known = read_marker(marker_path(path))
-    if known is not None and not _there(path):
+    if known is not None and not is_there(path):
         return _disarmed(path, Reason("store.gone"), now)
     try:
         store = _open(path)
@@ -37,6 +37,17 @@ def open_store(path: Path, now: datetime) -> Store:
     return store
 
 
+def look_at_store(path: Path) -> Store | None:
+    """The store for reading, which leaves no trace; None when there never was one."""
+    store = Store.look(path)
+    if store is None and read_marker(marker_path(path)) is not None:
+        raise StoreError(
+            f"the store {path} was there before and is gone; the next check starts a new one, disarmed",
+            Trouble.OTHER,
+        )
+    return store
+
+
 def _open(path: Path) -> Store:
     store = Store.open(path)
     store.closing = _note
@@ -47,7 +58,7 @@ def _note(store: Store) -> None:
     note_audit(marker_path(Path(store.path)), *audit.newest(store))
 
 
-def _there(path: Path) -> bool:
+def is_there(path: Path) -> bool:
     try:
         return os.lstat(path).st_size > 0
     except FileNotFoundError:

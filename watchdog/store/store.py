@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
@@ -64,6 +65,7 @@ _ERRNOS = {
     errno.EACCES: Trouble.READ_ONLY,
     errno.EPERM: Trouble.READ_ONLY,
 }
+_KINDS = {stat.S_IFDIR: "folder", stat.S_IFLNK: "link", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
 RECORD = "record in"  # what a check was doing
 _HELP = {
     Trouble.DAMAGED: "it is damaged: look at it with 'hermes-watchdog store check', start anew with 'hermes-watchdog store repair'",
@@ -147,13 +149,17 @@ class Store:
 
         None when there is no store yet, or only the beginning of one.
         """
-        if not path.exists() or path.stat().st_size == 0:
-            return None
         try:
+            status = os.lstat(path)
+            if stat.S_ISREG(status.st_mode) and status.st_size == 0:
+                return None
+            _refuse_special(path, status)
             # The store keeps a rollback journal, so a read-only connection makes no sidecar files.
             db = sqlite3.connect(f"file:{_quoted(path)}?mode=ro", uri=True, timeout=10, isolation_level=None)
             return cls._current(db, str(path), migrate=False)
-        except sqlite3.Error as error:
+        except FileNotFoundError:
+            return None
+        except (sqlite3.Error, OSError) as error:
             raise store_error(path, error, "read") from error
 
     @classmethod
@@ -215,6 +221,16 @@ class Store:
         self.close()
 
 
+def _refuse_special(path: Path, status: os.stat_result) -> None:
+    """A pipe would hold us for ever, and a link could lead to anything."""
+    if not stat.S_ISREG(status.st_mode):
+        raise StoreError(
+            f"the store {path} is a {_KINDS.get(stat.S_IFMT(status.st_mode), 'device')}, not a file; "
+            "move it away, or give another folder with --state DIR",
+            Trouble.OTHER,
+        )
+
+
 def _refuse_anothers(path: Path) -> None:
     """Who may write the store may approve: root does not act on another user's word, nor anyone on
     everyone's.
@@ -224,6 +240,7 @@ def _refuse_anothers(path: Path) -> None:
         status = os.fstat(fd)
     finally:
         os.close(fd)
+    _refuse_special(path, status)
     if status.st_uid != os.geteuid():
         raise StoreError(
             f"the store {path} belongs to another user (uid {status.st_uid}), who could approve in it what we do; give a folder of "
