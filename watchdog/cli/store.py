@@ -9,7 +9,6 @@ from typing import Any
 
 from watchdog.cli.context import WELL, WRONG, job_of, need_known, print_json
 from watchdog.cli.parser import add_command, add_common
-from watchdog.errors import WatchdogError
 from watchdog.service import memory
 from watchdog.text import harmless
 
