@@ -247,6 +247,12 @@ def test_the_annotated_settings_are_the_defaults():
     assert load_settings(shipped_folder()) == Settings(where=str(shipped_folder() / "settings.yaml"))
 
 
+def test_the_annotated_settings_name_every_setting():
+    text = (shipped_folder() / "settings.yaml").read_text("utf-8")
+    for name in set(Settings.__annotations__) - {"where"}:
+        assert re.search(rf"^(# )?{name}:", text, re.MULTILINE), name
+
+
 def test_every_setting_is_documented(maker):
     shown = "".join(
         re.findall(r"```yaml\n(.*?)```", "".join(page.read_text("utf-8") for page in PAGES), re.DOTALL)

@@ -85,7 +85,9 @@ def load_settings(folder: Path) -> Settings:
             if section.has("time_limit")
             else 300.0,
             backups=section.flag("backups", True),
-            keep_history=section.duration("keep_history", timedelta(days=400), least=timedelta(days=35)),
+            keep_history=section.duration(
+                "keep_history", timedelta(days=400), least=timedelta(days=35), most=timedelta(days=36500)
+            ),
             keep_backups=section.number("keep_backups", 3, least=1, most=100),
             page=_page_path(section),
             page_private=section.flag("page_private", False),

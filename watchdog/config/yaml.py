@@ -108,7 +108,13 @@ class Section:
             self.wrong_at(key, f"'{harmless(value, 40)}' is neither true nor false")
         return value.lower() in ("true", "yes", "on")
 
-    def duration(self, key: str, default: Any = MISSING, least: timedelta = timedelta(seconds=1)) -> Any:
+    def duration(
+        self,
+        key: str,
+        default: Any = MISSING,
+        least: timedelta = timedelta(seconds=1),
+        most: timedelta = timedelta(days=31),
+    ) -> Any:
         value = self.text(key, default)
         if key not in self.nodes:
             return timedelta(0) if default is MISSING else value
@@ -117,9 +123,10 @@ class Section:
         except ValueError as error:
             self.wrong_at(key, harmless(str(error)))
             return least
-        if not least <= span <= timedelta(days=31):
+        if not least <= span <= most:
+            shortest = f"{least.days}d" if least.days else f"{least.total_seconds():g}s"
             self.wrong_at(
-                key, f"'{value}' is out of range; a window may last from {least.total_seconds():g}s to 31d"
+                key, f"'{value}' is out of range; a window may last from {shortest} to {most.days}d"
             )
         return span
 
