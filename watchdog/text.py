@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import cache
 
@@ -78,10 +78,8 @@ def fill(template: str, fields: Mapping[str, Any], show: Callable[[str, Any, str
 
     Fields are looked up by their whole name and nothing else: no attribute, no index.
     """
-    from string import Formatter
-
     parts = []
-    for literal, name, spec, _ in Formatter().parse(template):
+    for literal, name, spec, _ in _parts(template):
         parts.append(literal)
         if name is None:
             continue
@@ -94,6 +92,17 @@ def fill(template: str, fields: Mapping[str, Any], show: Callable[[str, Any, str
         else:
             parts.append("?")
     return "".join(parts)
+
+
+def template_fields(template: str) -> list[str]:
+    """The names of the {fields} in a template, in order; ValueError for one that is not well-formed."""
+    return [name for _, name, _, _ in _parts(template) if name is not None]
+
+
+def _parts(template: str) -> Iterable[tuple[str, str | None, str | None, str | None]]:
+    from string import Formatter  # a quiet check fills no template
+
+    return Formatter().parse(template)
 
 
 def counted(value: Any, forms: str) -> str:

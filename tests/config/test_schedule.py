@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watchdog.config.schedule import due, every_problem, is_due, next_due, next_fire, trigger
+from watchdog.config.schedule import due, every_problem, is_due, next_due, next_fire
+from watchdog.config.triggers import trigger
 from watchdog.model import Rule
 
 NOON = datetime(2026, 5, 19, 12, 0, tzinfo=UTC)

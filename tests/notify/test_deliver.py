@@ -15,7 +15,8 @@ from talk import MINUTE, NOW, Server, incident, report, running, tell
 from watchdog.config.notify_settings import NotifySettings, Secret, Target
 from watchdog.model import Change, Notification, Reason
 from watchdog.notify import deliver as notify
-from watchdog.notify.deliver import Outgoing, after, due, ping, send, wants
+from watchdog.notify import ping
+from watchdog.notify.deliver import Outgoing, after, due, send, wants
 from watchdog.store import Store, messages
 from watchdog.store.messages import TargetState
 

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 
+from watchdog import service
 from watchdog.cli.context import WELL, WRONG, colours, in_zone, job_of, need_hermes, need_home, print_json
+from watchdog.cli.main import module
 from watchdog.errors import WatchdogError
 from watchdog.job import Job, profiles
 from watchdog.model import Incident, Report
@@ -45,14 +47,13 @@ examples:
 
 def add_arguments(commands: Any) -> None:
     # argparse is loaded only when there is more to read than what cron writes (main.plain_check).
-    from watchdog.cli.parser import a_duration, a_time, add_command, add_common
-
-    check = add_command(commands, "check", run_check, CHECK)
+    parser = module("parser")
+    check = parser.add_command(commands, "check", run_check, CHECK)
     check.add_argument(
         "--dry-run", action="store_true", help="write nothing anywhere, not even the watchdog's own memory"
     )
     check.add_argument(
-        "--now", type=a_time, metavar="TIME", help="pretend that it is this time (dry run only)"
+        "--now", type=parser.a_time, metavar="TIME", help="pretend that it is this time (dry run only)"
     )
     check.add_argument(
         "--all-profiles", action="store_true", help="this home and each of its profiles, one after the other"
@@ -60,24 +61,26 @@ def add_arguments(commands: Any) -> None:
     check.add_argument(
         "--quiet", action="store_true", help="print nothing when nothing is wrong and nothing changed"
     )
-    add_common(check)
-    past = add_command(commands, "replay", run_replay, REPLAY)
+    parser.add_common(check)
+    past = parser.add_command(commands, "replay", run_replay, REPLAY)
     past.add_argument("dir", metavar="DIR", help="a Hermes home or a folder of saved logs")
     past.add_argument(
         "--every",
-        type=a_duration,
+        type=parser.a_duration,
         default=timedelta(minutes=1),
         metavar="1m",
         help="the pace of the checks (default 1m)",
     )
-    past.add_argument("--until", type=a_time, metavar="TIME", help="stop there (default: the last line)")
+    past.add_argument(
+        "--until", type=parser.a_time, metavar="TIME", help="stop there (default: the last line)"
+    )
     past.add_argument(
         "--gateway",
         choices=("running", "dead", "unknown"),
         default="running",
         help="what the gateway's process was at the end (default: running, unless the logs show a stop)",
     )
-    add_common(past)
+    parser.add_common(past)
 
 
 def run_check(args: argparse.Namespace) -> int:
@@ -112,9 +115,7 @@ def _need_home(job: Job, dry_run: bool) -> None:
         need_hermes(job)
     except WatchdogError as error:
         if not dry_run and marker_path(job.store_path).exists():
-            from watchdog.service.failure import tell  # loads everything that sends messages
-
-            tell(job, error, job.now)
+            service.tell_failure(job, error, job.now)
         raise
 
 

@@ -177,9 +177,7 @@ def guarded(arguments: argparse.Namespace | SimpleNamespace) -> int:
         if damage := _store_damage(error):
             print(f"hermes-watchdog: {damage}", file=sys.stderr)
             return 3
-        import traceback  # only for a fault of our own
-
-        traceback.print_exc()
+        sys.excepthook(*sys.exc_info())
         print(
             "hermes-watchdog: this is a fault of the watchdog itself; please report the lines above",
             file=sys.stderr,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
 import time
 
 from watchdog.values import Any
@@ -26,8 +27,6 @@ class Progress:
             self.before = signal.signal(signal.SIGALRM, lambda *_: self._say())
             signal.setitimer(signal.ITIMER_REAL, self.patience, self.patience)
             return self
-        import threading
-
         self.done = threading.Event()
         self.thread = threading.Thread(target=self._watch, daemon=True)
         self.thread.start()

@@ -6,6 +6,7 @@ import argparse
 from datetime import datetime
 from typing import Any
 
+from watchdog import web
 from watchdog.cli.context import WELL, Job, job_of, need_home
 from watchdog.cli.parser import add_command, add_common
 from watchdog.errors import WatchdogError
@@ -56,14 +57,12 @@ def run(args: argparse.Namespace) -> int:
 
     with listening(args.listen, args.socket, bool(args.login_header)) as (listener, address):
         try:
-            from watchdog.web.app import Door  # the extra: most hosts have no server
-            from watchdog.web.server import serve
-            from watchdog.web.view import View
+            view, door = web.View(load), web.Door(tuple(args.host), args.login_header)
+            serve = web.serve
         except ModuleNotFoundError as error:
             raise WatchdogError(
                 f"{error.name} is not installed; run: pipx install 'hermes-watchdog[web]' (or uv tool install)"
             ) from None
-        view = View(load)
         print(f"{view.job()[0].home}: the page is at {address}", flush=True)
-        serve(view, Door(tuple(args.host), args.login_header), listener)
+        serve(view, door, listener)
     return WELL

@@ -93,7 +93,7 @@ def run_daemon(args: argparse.Namespace) -> int:
         return daemon.run()
     except ConfigError as error:  # at the start; later the last good rules stay in force
         job = job_of(args)
-        failure.tell(job, error, job.now)
+        failure.tell_failure(job, error, job.now)
         raise
 
 

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
+from hashlib import blake2b
 from operator import attrgetter
 from pathlib import Path
 
@@ -94,8 +95,6 @@ def load_cached_settings(config: Path, state: Path, write: bool) -> Settings:
 @cache
 def _program() -> bytes:
     """A digest of this program and this Python."""
-    from hashlib import blake2b
-
     digest = blake2b(repr((FORMAT, __version__, sys.version)).encode(), digest_size=32)
     folders = [os.path.dirname(os.path.dirname(__file__))]
     while folders:
@@ -122,8 +121,6 @@ def _others_may_exchange(path: Path) -> bool:
 
 def _key(own: str) -> bytes:
     """A digest of everything that the rulebook depends on."""
-    from hashlib import blake2b
-
     # How a rule of the user's own is called depends on where we are.
     seen_from = (os.getcwd(), own) if own else ()
     digest = blake2b(_program() + repr(seen_from).encode(), digest_size=32)

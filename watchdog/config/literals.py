@@ -6,7 +6,9 @@ The words are the cheap test that comes before the slow one: a record without th
 
 from __future__ import annotations
 
+import re
 from itertools import product
+from re import _parser  # type: ignore[attr-defined]
 
 from watchdog.values import Any
 
@@ -14,7 +16,6 @@ SHORTEST = 4  # a shorter word is in nearly every line
 MANY = 64  # alternatives; more of them would cost more than they save
 LONG = 16  # a repeat that may go on for longer than this counts as endless
 WAYS = 256  # through a pattern; more are no bound
-_ANY_CASE = 2  # re.IGNORECASE; re itself is loaded only for patterns that are new
 _SIMPLE = ("LITERAL", "NOT_LITERAL", "IN", "ANY", "CATEGORY")  # one character each
 # Syntax that the regex package has and re reads as something else: fuzzy matches, nested sets.
 _FOREIGN = r"(?<!\\)\{(?!\d+,?\d*\}|,\d+\})|\[\[|\[[^\]]*(?:--|&&|\|\||~~)"
@@ -56,9 +57,6 @@ def study(pattern: str) -> Study:
 
 def _study(pattern: str) -> Study:
     """Read the pattern as re does; what only the regex package understands is not known."""
-    import re
-    from re import _parser  # type: ignore[attr-defined]
-
     if re.search(_FOREIGN, pattern):
         return UNKNOWN
     try:
@@ -70,9 +68,6 @@ def _study(pattern: str) -> Study:
 
 def _with_same_names(pattern: str) -> tuple[frozenset[str] | None, frozenset[str] | None]:
     """The regex package allows one name in several branches; the names do not change the words."""
-    import re
-    from re import _parser  # type: ignore[attr-defined]
-
     try:
         known = _studied(_parser.parse(re.sub(r"\(\?P<\w+>", "(", as_re(pattern))))
     except (re.error, RecursionError, OverflowError, ValueError):
@@ -97,7 +92,7 @@ def _studied(tree: Any) -> Study:
     cost = _cost(tree)
     degree = cost.degree if cost else None
     names = frozenset(tree.state.groupdict)
-    if tree.state.flags & _ANY_CASE:
+    if tree.state.flags & re.IGNORECASE:
         return Study(None, None, degree, names)
     choices, (heads, whole) = _required(tree), _heads(tree)
     words = _best(choices)
@@ -144,7 +139,7 @@ def _parts(kind: str, value: Any) -> list[Any]:
     if kind == "ATOMIC_GROUP":
         return [value]
     _, added, _, content = value
-    return [] if added & _ANY_CASE else [content]
+    return [] if added & re.IGNORECASE else [content]
 
 
 def _best(choices: list[frozenset[str]]) -> frozenset[str] | None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime, time, timedelta, tzinfo
 
 from watchdog.config.yaml import Section
+from watchdog.config.zone import zone_of
 from watchdog.errors import WatchdogError
 from watchdog.model import SEVERITIES
 from watchdog.text import harmless
@@ -365,8 +366,6 @@ def _quiet(section: Section, zone: tzinfo | None) -> QuietHours | None:
 
 
 def _zone(section: Section) -> tzinfo | None:
-    from watchdog.config.settings import zone_of
-
     try:
         return zone_of(section.text("timezone", "local"))
     except ValueError as error:

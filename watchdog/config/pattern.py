@@ -51,9 +51,13 @@ class Pattern:
 
     @cached_property
     def compiled(self) -> Any:
-        import regex
+        """As the regex package compiles it; ValueError for what is not a regular expression."""
+        import regex  # the one place: it takes longer to load than a whole check
 
-        return regex.compile(self.text, regex.VERSION0)
+        try:
+            return regex.compile(self.text, regex.VERSION0)
+        except regex.error as error:
+            raise ValueError(str(error)) from None
 
     @cached_property
     def begins(self) -> tuple[str, ...]:

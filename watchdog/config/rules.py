@@ -9,12 +9,13 @@ from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
 
+from watchdog import config
 from watchdog.config.lines import LineSample, Vocabulary, Word, read_word
 from watchdog.config.yaml import Section, _near, read_documents, read_translations
 from watchdog.errors import ConfigError, Problem, WatchdogError
 from watchdog.model import EVERY_CHECK, SEVERITIES, Condition, Recipe, Rule
 from watchdog.system.files import open_regular
-from watchdog.text import harmless
+from watchdog.text import harmless, template_fields
 from watchdog.values import Any, dataclass, field, regex, replace
 
 _ID = regex(r"[a-z][a-z0-9-]{1,60}")
@@ -134,9 +135,7 @@ def load(*folders: Path, kinds: Kinds, shipped: bool = True) -> Rulebook:
         for section in _sections(
             folder / "recipes", problems, "a recipe runs commands as you" if theirs else ""
         ):
-            from watchdog.config.recipes import read_recipe
-
-            if (recipe := read_recipe(section, kinds.steps)) is not None:
+            if (recipe := config.read_recipe(section, kinds.steps)) is not None:
                 recipes[recipe.id] = recipe
     check_names(rules, recipes, problems, {*off, *named})
     if problems:
@@ -335,15 +334,13 @@ def _check_say(section: Section, rule: Rule) -> None:
     known = {"key", "count"}  # count: how many such faults one message is about
     for condition in flat(rule.when):
         known |= condition.says
-    from string import Formatter
-
     sentences = [("say", rule.say), ("headline", rule.headline)]
     for language, texts in rule.translations.items():
         old = {key: f"{key}s" for key in texts if section.has(f"{key}s")}
         sentences += [(old.get(key, language), texts.get(key, "")) for key in ("say", "headline")]
     for key, sentence in sentences:
         try:
-            names = [name for _, name, _, _ in Formatter().parse(sentence) if name is not None]
+            names = template_fields(sentence)
         except ValueError as error:
             section.wrong_at(key, f"{error}; write {{field}} for a value and {{{{ for a brace")
             continue
@@ -395,6 +392,4 @@ def check_names(
     """What one file says of another: rules that cause rules, recipes that rules propose or verify by."""
     check_causes(rules, {*rules, *off}, problems)
     if recipes:
-        from watchdog.config.recipes import check_recipes
-
-        check_recipes(recipes, tuple(rules.values()), problems, off)
+        config.check_recipes(recipes, tuple(rules.values()), problems, off)

@@ -10,6 +10,7 @@ import os
 import pickle
 import stat
 from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
 
 from watchdog.values import Any
@@ -74,6 +75,4 @@ def _part(path: Path) -> Path:
 
 
 def _seal(key: bytes, body: bytes) -> bytes:
-    from hashlib import blake2b
-
     return blake2b(key + body, digest_size=32).digest()

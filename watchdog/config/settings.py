@@ -6,10 +6,12 @@ import os
 from datetime import timedelta, tzinfo
 from pathlib import Path
 
+from watchdog import config
 from watchdog.config.limits import Limits, read_limits
 from watchdog.config.notify_settings import NotifySettings, read_notify
 from watchdog.config.rules import open_to_others, read_file
 from watchdog.config.yaml import Section
+from watchdog.config.zone import zone_of
 from watchdog.errors import ConfigError, Problem
 from watchdog.values import TYPE_CHECKING, dataclass, field, replace
 
@@ -37,24 +39,6 @@ class Settings:
     @property
     def zone(self) -> tzinfo | None:
         return zone_of(self.timezone)
-
-
-def zone_of(name: str) -> tzinfo | None:
-    """None for this machine's own zone; ValueError for an unknown name."""
-    if name == "local":
-        return None
-    if name.upper() == "UTC":
-        from datetime import UTC
-
-        return UTC
-    from zoneinfo import ZoneInfo
-
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        raise ValueError(
-            f"'{name}' is not a time zone; write local, UTC or a name such as Asia/Shanghai"
-        ) from None
 
 
 def load_settings(folder: Path) -> Settings:
@@ -121,7 +105,5 @@ def _with_fleet(settings: Settings, section: Section) -> Settings:
     """With what the sections of a fleet say; most hosts have none, and load nothing for it."""
     if not any(section.has(name) for name in ("metrics", "alertmanager", "fleet")):
         return settings
-    from watchdog.config.fleet_settings import read_fleet
-
-    fleet, notify = read_fleet(section, settings.notify)
+    fleet, notify = config.read_fleet(section, settings.notify)
     return replace(settings, fleet=fleet, notify=notify)

@@ -145,8 +145,6 @@ class Section:
         pattern = Pattern(node.value, where)
         if pattern.plain and (pattern.words or pattern.names):
             return pattern  # as most are; the regex package takes longer to load than all rules together
-        import regex
-
         try:
             if pattern.compiled.match("") is not None and not pattern.names:
                 self.wrong(
@@ -154,7 +152,6 @@ class Section:
                     node,
                 )
         except (
-            regex.error,
             OverflowError,
             RecursionError,
             ValueError,

@@ -13,7 +13,7 @@ from watchdog.detect.ambiguous import Ambiguous
 from watchdog.detect.dispatch import Dispatch
 from watchdog.model import LOG_SOURCES, Condition, Event, Finding, Line, Rule, Span
 from watchdog.model.trace import Trace
-from watchdog.text import english, harmless
+from watchdog.text import english, harmless, template_fields
 from watchdog.values import Any, dataclass, field, replace
 
 IN_DOUBT = "only log lines tell of it that a user name may have written"
@@ -299,12 +299,10 @@ def _finding(rule: Rule, span: Span, now: datetime) -> Finding:
 
 def _named(rule: Rule) -> set[str]:
     """The fields that its sentences use, in any language."""
-    from string import Formatter
-
     templates = [rule.say, rule.headline]
     for texts in rule.translations.values():
         templates += [texts.get("say", ""), texts.get("headline", "")]
-    return {name for template in templates for _, name, _, _ in Formatter().parse(template) if name}
+    return {name for template in templates for name in template_fields(template) if name}
 
 
 def limits(rule: Rule) -> dict[str, Any]:

@@ -6,15 +6,20 @@ most three seconds and a note.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
+from watchdog.values import TYPE_CHECKING, lazy
+
 if TYPE_CHECKING:
     from datetime import datetime
 
     from watchdog.config.settings import Settings
+    from watchdog.fleet.listener import listener_for
     from watchdog.model import Report
     from watchdog.store import Store
 
-__all__ = ["publish"]
+__all__ = ["listener_for", "publish"]
+
+# Loaded on first use: most hosts are alone.
+__getattr__ = lazy(__name__, listener=("listener_for",))
 
 
 def publish(report: Report, store: Store, settings: Settings, now: datetime) -> tuple[str, ...]:

@@ -5,23 +5,18 @@ from watchdog.values import TYPE_CHECKING, lazy
 if TYPE_CHECKING:
     from watchdog.notify.choose import Proposal
     from watchdog.notify.context import MessageContext
-    from watchdog.notify.deliver import Messenger, deliver_all, ping
+    from watchdog.notify.dead_man import ping
+    from watchdog.notify.deliver import Messenger, deliver_all
     from watchdog.notify.run import messenger, write
 
 __all__ = ["MessageContext", "Messenger", "Proposal", "deliver_all", "messenger", "ping", "write"]
 
-# Loaded on first use: a quiet check tells nobody.
+# Loaded on first use: a quiet check sends no message.
 __getattr__ = lazy(
     __name__,
     choose=("Proposal",),
     context=("MessageContext",),
-    deliver=(
-        "Messenger",
-        "deliver_all",
-        "ping",
-    ),
-    run=(
-        "messenger",
-        "write",
-    ),
+    dead_man=("ping",),
+    deliver=("Messenger", "deliver_all"),
+    run=("messenger", "write"),
 )

@@ -3,15 +3,16 @@
 from watchdog.values import TYPE_CHECKING, lazy
 
 if TYPE_CHECKING:
-    from watchdog.plan.limits import History, must_disarm
+    from watchdog.plan.limits import Disarmed, History, must_disarm
     from watchdog.plan.planner import make_plans
 
-__all__ = ["History", "make_plans", "must_disarm"]
+__all__ = ["Disarmed", "History", "make_plans", "must_disarm"]
 
 # Loaded on first use: a quiet check plans nothing.
 __getattr__ = lazy(
     __name__,
     limits=(
+        "Disarmed",
         "History",
         "must_disarm",
     ),

@@ -7,6 +7,8 @@ import sys
 from contextlib import suppress
 from datetime import datetime
 
+from watchdog import notify, service
+from watchdog import store as store_package
 from watchdog.config.schedule import due
 from watchdog.gateway.last_life import remember
 from watchdog.job import Job
@@ -18,7 +20,7 @@ from watchdog.store.marker import has_failed
 from watchdog.store.recovery import replace_damaged
 from watchdog.store.store import StoreError, Trouble, store_error
 from watchdog.system.lock import Busy, TooLong, one_at_a_time, time_limit
-from watchdog.values import TYPE_CHECKING, Any, replace
+from watchdog.values import TYPE_CHECKING, replace
 
 if TYPE_CHECKING:
     from watchdog.notify.deliver import Send
@@ -43,17 +45,11 @@ def check_once(job: Job, now: datetime, deliver: Send | None = None) -> Report:
     except Busy:
         raise
     except Exception as error:
-        _failure().tell(job, error, now, deliver)
+        service.tell_failure(job, error, now, deliver)
         raise
     if has_failed(job.store_path):
-        _failure().over(job, now, deliver)
+        service.tell_recovery(job, now, deliver)
     return report
-
-
-def _failure() -> Any:
-    from watchdog.service import failure  # loads everything that sends messages, which a quiet check skips
-
-    return failure
 
 
 def _check(job: Job, now: datetime) -> Report:
@@ -75,7 +71,7 @@ def _check(job: Job, now: datetime) -> Report:
                 remember(job.home, job.state)
         except BaseException as error:
             if isinstance(error, Exception):
-                _write_page(job, now, str(error))  # failure.tell() pings
+                _write_page(job, now, str(error))  # tell_failure() pings
             else:
                 _ping(job, "fail")
             raise
@@ -85,10 +81,8 @@ def _check(job: Job, now: datetime) -> Report:
 
 def _forget_old(job: Job, store: Store, now: datetime) -> None:
     """Once a day: what is older than the setting says goes. A folder that takes no file leaves it for tomorrow."""
-    from watchdog.store.retention import forget_old  # once a day
-
     with suppress(OSError):
-        forget_old(store, job.settings.keep_history, now)
+        store_package.forget_old(store, job.settings.keep_history, now)
 
 
 def _keep_schemas(job: Job) -> None:
@@ -100,16 +94,12 @@ def _keep_schemas(job: Job) -> None:
 def _ping(job: Job, what: str) -> str:
     if job.settings.notify.ping is None:
         return ""
-    from watchdog.notify.deliver import ping  # loads Apprise's child machinery; most homes have no ping
-
-    return ping(job.settings.notify, what)
+    return notify.ping(job.settings.notify, what)
 
 
 def _write_page(job: Job, now: datetime, error: str = "") -> str:
     if not job.settings.page:
         return ""
-    from watchdog.service.page import write_after_check  # templates and all; most homes have no page
-
     with suppress(TooLong), time_limit(PAGE_LIMIT):
-        return write_after_check(replace(job, now=now), error)
+        return service.write_after_check(replace(job, now=now), error)
     return f"the page was not written: not done within {PAGE_LIMIT:g} s"

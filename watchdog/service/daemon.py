@@ -27,8 +27,10 @@ from apscheduler.executors.debug import DebugExecutor
 from apscheduler.schedulers.base import STATE_STOPPED
 from apscheduler.schedulers.blocking import BlockingScheduler
 
+from watchdog import fleet
 from watchdog.config.rules import shipped_folder
-from watchdog.config.schedule import due, next_due, trigger
+from watchdog.config.schedule import due, next_due
+from watchdog.config.triggers import trigger
 from watchdog.errors import ConfigError, WatchdogError
 from watchdog.job import Job
 from watchdog.model import Report
@@ -333,9 +335,7 @@ class Daemon:
         """What notices an answer in the mailbox; None where there is no mailbox."""
         if self.job.settings.fleet is None:
             return None
-        from watchdog.fleet.listener import listener_for  # most hosts are alone
-
-        self.listener = listener_for(self.job.settings, self.listener)
+        self.listener = fleet.listener_for(self.job.settings, self.listener)
         return self.listener
 
     def heart(self, seconds: float) -> None:

@@ -14,12 +14,13 @@ from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
 
+from watchdog import notify
 from watchdog.config.notify_settings import NotifySettings, Target
 from watchdog.errors import ConfigError, WatchdogError
 from watchdog.job import Job
 from watchdog.model import Notification, Reason
 from watchdog.notify.context import MessageContext
-from watchdog.notify.deliver import Send, outgoing_message, ping, send
+from watchdog.notify.deliver import Send, outgoing_message, send
 from watchdog.notify.layout import headline
 from watchdog.notify.run import host_name
 from watchdog.notify.translate import read_words
@@ -29,7 +30,7 @@ from watchdog.store.store import StoreError
 from watchdog.system.lock import TooLong
 from watchdog.values import replace
 
-TRIED = "tried"  # an entry that nobody heard of
+TRIED = "tried"  # an entry that reached no target
 
 
 class Kind(StrEnum):
@@ -41,11 +42,11 @@ class Kind(StrEnum):
     CRASH = "crash"
 
 
-def tell(job: Job, error: BaseException, now: datetime, deliver: Send | None = None) -> None:
+def tell_failure(job: Job, error: BaseException, now: datetime, deliver: Send | None = None) -> None:
     """Tell each target that has not heard of this failure; never raises."""
     with suppress(Exception):  # telling that something failed must not fail itself
         with suppress(Exception):
-            ping(job.settings.notify, "fail")
+            notify.ping(job.settings.notify, "fail")
         reason = reason_of(error)
         _tell_once(job, _key(reason), reason, now, deliver)
 
@@ -87,8 +88,8 @@ def _tell_once(job: Job, key: str, reason: Reason, now: datetime, deliver: Send 
         write_marker(place, replace(marker, failures=failures))
 
 
-def over(job: Job, now: datetime, deliver: Send | None = None) -> None:
-    """A check succeeded: those who heard of a failure hear that it is over."""
+def tell_recovery(job: Job, now: datetime, deliver: Send | None = None) -> None:
+    """A check succeeded: each target that got a failure gets a message that checks work again."""
     for place in failure_places(job.store_path):
         marker = read_marker(place)
         failures = _without_edits(marker) if marker else {}

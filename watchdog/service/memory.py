@@ -11,7 +11,7 @@ from typing import Any
 
 from watchdog.errors import WatchdogError
 from watchdog.job import Job
-from watchdog.store import recovery
+from watchdog.store import examine, recovery
 from watchdog.store.store import StoreError, Trouble
 from watchdog.system.lock import one_at_a_time
 
@@ -50,9 +50,9 @@ def check(path: Path) -> Health:
     except StoreError as error:
         there = recovery.is_there(path)
         return Health(there, (str(error),), foreign=there and error.trouble is not Trouble.DAMAGED)
-    if found := recovery.problems(path):
+    if found := examine.problems(path):
         return Health(True, tuple(found))
-    with closing(recovery.read_only(path)) as db:
+    with closing(examine.read_only(path)) as db:
         return Health(
             True,
             rows={
@@ -95,7 +95,7 @@ def need_file(job: Job) -> None:
 def export(path: Path, problems: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """(table, row) of everything that can be read; what cannot is added to `problems`."""
     try:
-        with closing(recovery.read_only(path)) as db:
+        with closing(examine.read_only(path)) as db:
             for table in _tables(db):
                 try:
                     for row in db.execute(f'SELECT * FROM "{table}"'):

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from watchdog.config.lines import LineSample, Vocabulary
 from watchdog.config.rules import Rulebook, read_file
-from watchdog.config.settings import zone_of
+from watchdog.config.zone import zone_of
 from watchdog.errors import ConfigError, Problem
 from watchdog.model import Finding
 from watchdog.pipeline import look

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from datetime import datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 
+from watchdog import sqlite
 from watchdog.system.lock import no_hurry
 
 EVERY = timedelta(days=1)
@@ -14,8 +16,6 @@ STAMP = "last-round"  # its time tells when all databases were last looked throu
 
 def folder(state: Path, database: str | os.PathLike) -> Path:
     """One folder per database: boards all call theirs kanban.db, and no board may get another's rows back."""
-    from hashlib import sha256
-
     path = os.path.realpath(database)
     return state / "backups" / f"{os.path.basename(path)}-{sha256(path.encode()).hexdigest()[:8]}"
 
@@ -24,31 +24,28 @@ def take_due_backups(home: Path, state: Path, keep: int, now: datetime) -> list[
     """Take the backups that are due; what went wrong, as lines for the report."""
     if not is_due(state, now):
         return []
-    from watchdog.sqlite.backup import due, snapshot
-    from watchdog.sqlite.inspect import databases, look
-
-    said = []
-    for path in databases(home):
+    problems = []
+    for path in sqlite.databases(home):
         place = folder(state, path)
         # A snapshot of a sick database would push out a well one.
         if (
             os.path.isfile(path)
             and os.path.getsize(path)
-            and due(path, now, place, EVERY)
-            and look(path).grade in ("well", "drifted")
+            and sqlite.due(path, now, place, EVERY)
+            and sqlite.look(path).grade in ("well", "drifted")
         ):
             with (
                 no_hurry()
             ):  # a large database takes longer than a check may; the child has a limit of its own
-                report = snapshot(path, place, keep=keep, now=now)
+                report = sqlite.snapshot(path, place, keep=keep, now=now)
             if not report.ok:
-                said.append(f"backup: {report.says}")
-    if not said:
+                problems.append(f"backup: {report.says}")
+    if not problems:
         stamp = state / "backups" / STAMP
         stamp.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         stamp.touch(mode=0o600)
         os.utime(stamp, (now.timestamp(), now.timestamp()))
-    return said
+    return problems
 
 
 def is_due(state: Path, now: datetime) -> bool:

@@ -8,7 +8,7 @@ from watchdog.model import Reason, phrase
 from watchdog.sqlite.faults import Detail, Fault, fault, sentence
 from watchdog.sqlite.format import Header, SchemaObject
 from watchdog.sqlite.lineage import Numbering, began_anew
-from watchdog.sqlite.schema import CORE, is_virtual
+from watchdog.sqlite.schema import CORE, columns_of, is_virtual
 from watchdog.values import TYPE_CHECKING, dataclass, field
 
 if TYPE_CHECKING:
@@ -105,8 +105,6 @@ def drift(reference: Reference | None, kind: str, schema: Sequence[SchemaObject]
     """Columns, tables, indexes and triggers that the reference has and the file lacks."""
     if reference is None or kind not in reference.objects:
         return Drift()
-    from watchdog.sqlite.schema import columns_of
-
     have = {(entry.type, entry.name.lower()): entry for entry in schema}
     columns, objects = [], []
     for item in reference.objects[kind]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import pwd
+import sqlite3
 import stat
 import time
 from collections.abc import Callable, Mapping
@@ -14,6 +16,7 @@ from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
 
+from watchdog import sqlite
 from watchdog.model import phrase
 from watchdog.sqlite import openers as holders
 from watchdog.sqlite.faults import Detail, Fault, fault
@@ -37,6 +40,7 @@ from watchdog.sqlite.lineage import numbering
 from watchdog.sqlite.schema import CORE, NAMES, NEWEST_STATE_VERSION, is_making, is_virtual, kind_of
 from watchdog.sqlite.schema_cache import lack
 from watchdog.sqlite.wal import Wal, read_shm, read_wal
+from watchdog.system.privileges import astray
 from watchdog.values import TYPE_CHECKING, Any, replace
 
 if TYPE_CHECKING:
@@ -100,8 +104,6 @@ def look(
     `deep`: with SQLite's own checks, or with what this function finds. `known` is the last good state:
     {'rows': {table: count}, 'at': when}.
     """
-    import sqlite3
-
     path = os.fspath(path)
     if os.environ.get("_HERMES_GATEWAY") == "1":
         return Verdict(
@@ -124,11 +126,7 @@ def look(
     found = None
     if deep and seen.size and not seen.unknown and (seen.wal_saves or not seen.header_fault):
         if deep is True:
-            from watchdog.sqlite.deep_check import (
-                examine,  # loads SQLite's own checks, which a quick look skips
-            )
-
-            deep = examine
+            deep = sqlite.examine  # loads SQLite's own checks, which a quick look skips
         found = deep(path)
     lacking, name = lack(seen.kind, seen.schema, reference)
     if reference is None and seen.version > NEWEST_STATE_VERSION:
@@ -399,16 +397,12 @@ def _astray(path: str, real: str, fd: int) -> str:
     """
     if os.geteuid() != 0:
         return ""
-    from watchdog.system.privileges import astray
-
     maker = astray(path, os.fstat(fd).st_uid)
     if not maker and os.path.exists(place := f"/proc/self/fd/{fd}") and os.readlink(place) != real:
         return phrase(Detail.EXCHANGED, "it was exchanged for another file while it was looked at")
     if not maker:
         return ""
     try:
-        import pwd
-
         name = pwd.getpwuid(maker).pw_name
     except KeyError:
         name = f"user {maker}"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
+from pathlib import Path
 
 from watchdog.errors import WatchdogError
 from watchdog.sqlite.schema import CORE, Reference, SchemaObject, release, releases, shadows
@@ -126,8 +128,6 @@ def _answer(python: str, timeout: float, whose: tuple[int, int] | None) -> Mappi
 
 def _memory(python: str) -> Path:
     """Where the answer of this Python is kept: asking takes a second, a quick look milliseconds."""
-    from pathlib import Path
-
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(cache, "hermes-watchdog", f"schema-{zlib.crc32(os.fsencode(python)):08x}.json")
 
@@ -144,8 +144,6 @@ def _remembered(python: str) -> Mapping | None:
 
 def pythons(home: Path | None) -> Iterator[str]:
     """Where Hermes may live, the surest first: the gateway's own process, its home, the command on the PATH."""
-    import shutil
-
     if home is not None:
         try:
             pid = int(json.loads(_small(home / "gateway.pid"))["pid"])

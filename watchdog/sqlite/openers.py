@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import signal
+import threading
 from collections.abc import Iterator
 
 from watchdog.values import dataclass
@@ -128,9 +130,6 @@ def open_elsewhere(path: str) -> bool | None:
         return None
     # Someone who opens the file in the instant of the lease makes the kernel send SIGIO, whose default is
     # death.
-    import signal
-    import threading
-
     main = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGIO, signal.SIG_IGN) if main else None
     try:

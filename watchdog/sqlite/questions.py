@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import os
 import re
+import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
 from watchdog.errors import WatchdogError
+from watchdog.sqlite import sandbox
 from watchdog.sqlite.daily_backup import folder
+from watchdog.sqlite.readonly import Moved, connect, place
 from watchdog.system.files import read_object
+from watchdog.system.privileges import as_owner
 from watchdog.values import TYPE_CHECKING, Any, dataclass
 
 if TYPE_CHECKING:
@@ -94,9 +98,6 @@ def unanswered_calls(
     The schema is text of somebody else's: SQLite works in a child process, within limits.
     """
     # Needs a process and what opens a live file without a trace, which a quiet check never loads.
-    from watchdog.sqlite import sandbox
-    from watchdog.system.privileges import as_owner
-
     path = os.path.realpath(database)
     questions = [(session, at.timestamp() if at is not None else float("inf")) for session, at in asked]
     try:
@@ -115,10 +116,6 @@ def unanswered_calls(
 
 def answer(argument: tuple[str, list[tuple[str, float]]], tick: Callable[[str], None]) -> dict[str, Any]:
     """In the child: what the database says to each question."""
-    import sqlite3  # in the child alone
-
-    from watchdog.sqlite.readonly import Moved, connect, place
-
     path, questions = argument
     calls = []
     try:

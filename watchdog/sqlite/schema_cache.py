@@ -8,10 +8,14 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
 
 from watchdog import __version__
+from watchdog.config import sealed
 from watchdog.sqlite.format import SchemaObject
+from watchdog.sqlite.grade import NO_DRIFT, drift
+from watchdog.sqlite.schema import nearest
 from watchdog.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,15 +30,11 @@ _kept: set[bytes] = set()  # those that are on disk
 
 def lack(kind: str, schema: Sequence[SchemaObject], reference: Reference | None) -> tuple[Drift, str]:
     """What the schema lacks of the reference, or of the nearest release that we know; and the name of that."""
-    from watchdog.sqlite.grade import NO_DRIFT, drift
-
     ours = reference is None or kind not in reference.objects
     digest = _digest(kind, schema) if schema and ours else b""
     if digest in _known:
         return NO_DRIFT, _known[digest]
     if schema and ours:
-        from watchdog.sqlite.schema import nearest
-
         reference = nearest(kind, [(entry.type, entry.name, entry.sql) for entry in schema])
     found, name = drift(reference, kind, schema), reference.name if reference else ""
     if digest and found == NO_DRIFT and len(_known) < MOST:
@@ -44,8 +44,6 @@ def lack(kind: str, schema: Sequence[SchemaObject], reference: Reference | None)
 
 def recall(state: Path) -> None:
     """What earlier checks found out."""
-    from watchdog.config import sealed
-
     with suppress(OSError, ValueError, TypeError, EOFError):
         _known.update(sealed.read(state / NAME, _key()))
         _kept.update(_known)
@@ -55,17 +53,13 @@ def keep(state: Path) -> None:
     """For the next check; when there is no room for it, that one compares again."""
     if _known.keys() == _kept:
         return
-    from watchdog.config import sealed
-
     with suppress(OSError):
         sealed.write(state / NAME, _key(), _known)
         _kept.update(_known)
 
 
 def _digest(kind: str, schema: Sequence[SchemaObject]) -> bytes:
-    from hashlib import blake2b
-
-    told = [
+    parts = [
         kind,
         *(
             part
@@ -73,7 +67,7 @@ def _digest(kind: str, schema: Sequence[SchemaObject]) -> bytes:
             for part in (entry.type, entry.name, entry.sql)
         ),
     ]
-    return blake2b(repr(told).encode("utf-8", "surrogatepass"), digest_size=32).digest()
+    return blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=32).digest()
 
 
 def _key() -> bytes:
@@ -83,4 +77,4 @@ def _key() -> bytes:
         os.stat(os.path.join(here, name))
         for name in ("schemas.json", "schema.py", "grade.py", "schema_cache.py")
     ]
-    return repr((__version__, sys.version, [(one.st_size, one.st_mtime_ns) for one in status])).encode()
+    return repr((__version__, sys.version, [(file.st_size, file.st_mtime_ns) for file in status])).encode()

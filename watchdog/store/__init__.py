@@ -4,24 +4,32 @@ from watchdog.store.store import Store, recording
 from watchdog.values import TYPE_CHECKING, lazy
 
 if TYPE_CHECKING:
+    from watchdog.store.examine import newer, problems
     from watchdog.store.incidents import all_incidents, known_incidents, record_check
     from watchdog.store.measurements import failed_restarts, past_measurements
     from watchdog.store.messages import QUESTIONS, worth_telling
-    from watchdog.store.plans import history, note_starts
+    from watchdog.store.migrations import bring_up_to_date
+    from watchdog.store.plans import history, note_starts, set_armed
     from watchdog.store.questions import any_asked, work_left
+    from watchdog.store.retention import forget_old
 
 __all__ = [
     "QUESTIONS",
     "Store",
     "all_incidents",
     "any_asked",
+    "bring_up_to_date",
     "failed_restarts",
+    "forget_old",
     "history",
     "known_incidents",
+    "newer",
     "note_starts",
     "past_measurements",
+    "problems",
     "record_check",
     "recording",
+    "set_armed",
     "work_left",
     "worth_telling",
 ]
@@ -29,9 +37,12 @@ __all__ = [
 # Loaded on first use: a quiet check has no plans, and these modules need the Store.
 __getattr__ = lazy(
     __name__,
+    examine=("newer", "problems"),
     incidents=("all_incidents", "known_incidents", "record_check"),
     measurements=("failed_restarts", "past_measurements"),
     messages=("QUESTIONS", "worth_telling"),
-    plans=("history", "note_starts"),
+    migrations=("bring_up_to_date",),
+    plans=("history", "note_starts", "set_armed"),
     questions=("any_asked", "work_left"),
+    retention=("forget_old",),
 )

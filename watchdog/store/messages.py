@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import pairwise
 
+from watchdog import plan as plan_package
 from watchdog.model import Notification, Reason, Report, plain
 from watchdog.store import Store
 from watchdog.store.reasons import pack_reason, reason_of, unpack_reason
@@ -264,10 +265,7 @@ def disarmed(store: Store) -> Disarmed | None:
     row = store.db.execute("SELECT * FROM arming ORDER BY id DESC LIMIT 1").fetchone()
     if row is None or row["armed"]:
         return None
-    # A quiet check need not load the plans.
-    from watchdog.plan.limits import Disarmed
-
-    return Disarmed(datetime.fromisoformat(row["at"]), row["by"], reason_of(row) or plain(""))
+    return plan_package.Disarmed(datetime.fromisoformat(row["at"]), row["by"], reason_of(row) or plain(""))
 
 
 @reads_rows

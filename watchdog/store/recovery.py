@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import quote
 
+from watchdog import store as store_package
 from watchdog.errors import WatchdogError
 from watchdog.model import Reason
 from watchdog.store import audit
@@ -76,10 +75,8 @@ def _disarmed(path: Path, why: Reason, now: datetime) -> Store:
 
 def disarm(store: Store, why: Reason, now: datetime) -> None:
     """Stop acting until a person arms it, with a line in the audit."""
-    from watchdog.store.plans import set_armed  # loads the stages that a quiet check skips
-
     with store.atomic():
-        if set_armed(store, False, "hermes-watchdog", why, now):
+        if store_package.set_armed(store, False, "hermes-watchdog", why, now):
             audit.audit(store, "disarmed", now, who=audit.Who("hermes-watchdog"), reason=why)
 
 
@@ -89,8 +86,7 @@ def replace_damaged(path: Path, now: datetime) -> Path | None:
     None for one that is whole after all, or that a newer version wrote.
     """
     with _alone(path):
-        found = problems(path)
-        if not found or newer(path):
+        if not store_package.problems(path) or store_package.newer(path):
             return None
         aside = path.with_name(f"{path.name}.damaged-{now.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}")
         try:
@@ -118,67 +114,3 @@ def _alone(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(fd)
-
-
-def problems(path: Path) -> list[str]:
-    """What is wrong with a store: SQLite's own checks, and tables or columns that are not there."""
-    try:
-        with Store.in_memory() as fresh, closing(read_only(path)) as db:
-            found = [str(row[0]) for row in db.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
-            if (
-                db.execute("PRAGMA user_version").fetchone()[0]
-                == fresh.db.execute("PRAGMA user_version").fetchone()[0]
-            ):
-                there = _columns(db)
-                found += [f"{name} is not there" for name in sorted(_columns(fresh.db) - there)]
-            return found or _unreadable(path)
-    except sqlite3.Error as error:
-        return [str(error)]
-
-
-def _unreadable(path: Path) -> list[str]:
-    """Rows that a check needs and that cannot be read."""
-    from watchdog.store import incidents, messages, plans, questions  # loads what a quiet check skips
-
-    long_ago = datetime(2000, 1, 1, tzinfo=UTC)
-    readers: tuple[Callable[[Store], object], ...] = (
-        incidents.all_incidents, incidents.last_check, incidents.last_blind, incidents.waiting_since,
-        incidents.last_runs, lambda store: messages.memory(store, long_ago), messages.targets, messages.disarmed,
-        lambda store: messages.owed(store, long_ago), lambda store: plans.history(store, long_ago),
-        questions.open_questions, audit.audit_lines,
-    )  # fmt: skip
-    found = []
-    store = Store.look(path)
-    if store is None:
-        return []
-    with store:
-        for reader in readers:
-            try:
-                reader(store)
-            except StoreError as error:
-                found.append(str(error))
-    return found
-
-
-def newer(path: Path) -> bool:
-    """Whether a newer version wrote it."""
-    try:
-        store = Store.look(path)
-        if store is not None:
-            store.close()
-    except StoreError as error:
-        return error.trouble is Trouble.NEWER
-    return False
-
-
-def read_only(path: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=10)
-    db.row_factory = sqlite3.Row
-    return db
-
-
-def _columns(db: sqlite3.Connection) -> set[str]:
-    rows = db.execute(
-        "SELECT m.name || '.' || c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table'"
-    )
-    return {str(row[0]) for row in rows}

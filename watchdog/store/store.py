@@ -15,9 +15,12 @@ from contextlib import contextmanager, suppress
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
+from urllib.parse import quote
 
+from watchdog import store as store_package
 from watchdog.errors import WatchdogError
 from watchdog.system.files import free_bytes
+from watchdog.system.privileges import hands
 from watchdog.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -155,7 +158,9 @@ class Store:
                 return None
             _refuse_special(path, status)
             # The store keeps a rollback journal, so a read-only connection makes no sidecar files.
-            db = sqlite3.connect(f"file:{_quoted(path)}?mode=ro", uri=True, timeout=10, isolation_level=None)
+            db = sqlite3.connect(
+                f"file:{quote(str(path))}?mode=ro", uri=True, timeout=10, isolation_level=None
+            )
             return cls._current(db, str(path), migrate=False)
         except FileNotFoundError:
             return None
@@ -179,9 +184,7 @@ class Store:
                     Trouble.NEWER,
                 )
             if version < VERSION and migrate:
-                from watchdog.store.migrations import bring_up_to_date
-
-                bring_up_to_date(db, VERSION)
+                store_package.bring_up_to_date(db, VERSION)
         except BaseException:
             db.close()
             raise
@@ -251,18 +254,9 @@ def _refuse_anothers(path: Path) -> None:
         raise StoreError(
             f"others may write the store {path}, and so approve in it; run: chmod 600 {path}", Trouble.FOREIGN
         )
-    if os.geteuid() == 0:
-        from watchdog.system.privileges import hands
-
-        if hands(path.parent):
-            raise StoreError(
-                f"the store {path} lies in a folder that other users may change, and root acts on what it says; "
-                "give a folder of root's with --state DIR",
-                Trouble.FOREIGN,
-            )
-
-
-def _quoted(path: Path) -> str:
-    from urllib.parse import quote
-
-    return quote(str(path))
+    if os.geteuid() == 0 and hands(path.parent):
+        raise StoreError(
+            f"the store {path} lies in a folder that other users may change, and root acts on what it says; "
+            "give a folder of root's with --state DIR",
+            Trouble.FOREIGN,
+        )

@@ -14,10 +14,7 @@ tests/approval/channels.
 
 from __future__ import annotations
 
-import json
-import socket
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -29,7 +26,6 @@ from watchdog.errors import WatchdogError
 from watchdog.model import Plan
 
 KINDS = {kind: f"watchdog.approval.channels.{kind}" for kind in ("ntfy", "telegram", "matrix", "postgres")}
-BIG = 4_000_000  # bytes read of one answer; ten thousand messages fit
 LONG = 200  # characters of an answer; "approve CODE" is 16
 Value = TypeVar("Value")
 
@@ -98,62 +94,8 @@ def module(channel: Channel) -> ChannelKind:
     return found
 
 
-def http(
-    channel: Channel, method: str, url: str, body: Any = None, token: str = "", wait: float = 0.0
-) -> bytes:
-    """One request within the channel's time limit (and the wait it asked for); at most BIG bytes of the
-    answer.
-    """
-    import http.client
-    import urllib.error
-    import urllib.request
-
-    class Stay(urllib.request.HTTPRedirectHandler):
-        """A redirect would carry codes and tokens to a place nobody named."""
-
-        def redirect_request(self, *_: Any) -> None:
-            return None
-
-    limit = channel.time_limit.total_seconds() + wait
-    headers = {"User-Agent": "hermes-watchdog", "Content-Type": "application/json"}
-    if token:
-        headers["Authorization"] = f"Bearer {token}"
-    data = None if body is None else json.dumps(body).encode()
-    try:
-        request = urllib.request.Request(url, data, headers, method=method)
-        ends = time.monotonic() + limit
-        with urllib.request.build_opener(Stay).open(request, timeout=limit) as answer:
-            read = bytearray()
-            while len(read) < BIG and (part := answer.read1(65_536)):
-                read += part
-                if time.monotonic() > ends:
-                    raise ChannelError(f"{channel.kind}: no full answer within {limit:g} s")
-            return bytes(read[:BIG])
-    except urllib.error.HTTPError as error:
-        with error:
-            raise ChannelError(f"{channel.kind}: the server answered {error.code}{_detail(error)}") from None
-    except TimeoutError:
-        raise ChannelError(f"{channel.kind}: no answer within {limit:g} s") from None
-    except urllib.error.URLError as error:
-        raise ChannelError(f"{channel.kind}: {_reason(error.reason, limit)}") from None
-    except (OSError, ValueError, http.client.HTTPException) as error:
-        # The text of these may hold the address; their kind says enough.
-        raise ChannelError(f"{channel.kind}: the connection failed ({type(error).__name__})") from None
-
-
-def mapping(channel: Channel, answer: bytes) -> dict[str, Any]:
-    """An answer that should be one JSON object."""
-    try:
-        read = json.loads(answer)
-    except (ValueError, RecursionError):
-        read = None
-    if not isinstance(read, dict):
-        raise ChannelError(f"{channel.kind}: the server's answer is not JSON; is the address right?")
-    return read
-
-
 def bounded(channel: Channel, seconds: float, call: Callable[[], Value]) -> Value:
-    """Run a channel's function and stop waiting for it when its time is over, however slowly its server
+    """Run a channel's function and stop waiting for it when its time has passed, however slowly its server
     drips.
     """
     result: list[Value] = []
@@ -177,32 +119,3 @@ def bounded(channel: Channel, seconds: float, call: Callable[[], Value]) -> Valu
     if not result:
         raise ChannelError(f"{channel.kind}: not done within {seconds:g} s")
     return result[0]
-
-
-def _detail(error: Any) -> str:
-    known = {
-        401: "the token is wrong",
-        403: "we may not do that there",
-        404: "no such place",
-        429: "too many requests",
-    }
-    known[409] = "another program reads the messages of this bot"
-    return f": {known[error.code]}" if error.code in known else ""
-
-
-def _reason(reason: object, limit: float) -> str:
-    import ssl
-
-    match reason:
-        case ssl.SSLCertVerificationError():
-            return "the server's certificate is not trusted"
-        case ssl.SSLError():
-            return "the encrypted connection failed"
-        case TimeoutError():
-            return f"no answer within {limit:g} s"
-        case socket.gaierror():
-            return "the server's name cannot be resolved"
-        case ConnectionRefusedError():
-            return "the connection was refused"
-        case _:
-            return f"the connection failed ({type(reason).__name__})"

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from watchdog.approval.channels.base import LONG, ChannelError, Collected, QuestionText, Reply, http, mapping
+from watchdog.approval.channels.base import LONG, ChannelError, Collected, QuestionText, Reply
+from watchdog.approval.channels.request import Request, fetch, mapping
 from watchdog.config.notify_settings import Channel
 from watchdog.notify.layout import render
 
@@ -141,6 +142,5 @@ def _room(channel: Channel) -> str:
 
 def _call(channel: Channel, method: str, path: str, body: Any = None, wait: float = 0.0) -> dict[str, Any]:
     token = channel.token.reveal() if channel.token else ""
-    return mapping(
-        channel, http(channel, method, f"{channel.server}/_matrix/client/v3/{path}", body, token, wait)
-    )
+    request = Request(method, f"{channel.server}/_matrix/client/v3/{path}", body, token, wait)
+    return mapping(channel, fetch(channel, request))

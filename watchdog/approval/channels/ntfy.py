@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from watchdog.approval.channels.base import LONG, ChannelError, Collected, QuestionText, Reply, http, mapping
+from watchdog.approval.channels.base import LONG, ChannelError, Collected, QuestionText, Reply
+from watchdog.approval.channels.request import Request, fetch, mapping
 from watchdog.config.notify_settings import Approver, Channel
 
 KIND = "ntfy"
@@ -40,7 +42,14 @@ def ask(channel: Channel, place: str, asked: QuestionText) -> str:
         }
         for label, body in ((asked.approve_label, asked.approve), (asked.refuse_label, asked.refuse))
     ]
-    return _publish(channel, topic, asked.title, asked.body, 5 if asked.urgent else 4, buttons)
+    message = {
+        "topic": topic,
+        "title": asked.title,
+        "message": asked.body,
+        "priority": 5 if asked.urgent else 4,
+        "actions": buttons,
+    }
+    return _publish(channel, message)
 
 
 def collect(channel: Channel, cursor: str, wait: float) -> Collected:
@@ -53,12 +62,8 @@ def collect(channel: Channel, cursor: str, wait: float) -> Collected:
     for approver in channel.approvers:
         place = f"ntfy/{approver.name}"
         topic = _topic(channel, place)
-        answer = http(
-            channel,
-            "GET",
-            f"{channel.server}/{topic}{ANSWERS}/json?poll=1&since={since.get(approver.name, '10m')}",
-            token=_token(channel),
-        )
+        url = f"{channel.server}/{topic}{ANSWERS}/json?poll=1&since={since.get(approver.name, '10m')}"
+        answer = fetch(channel, Request("GET", url, token=_token(channel)))
         for line in answer.splitlines()[:20_000]:
             try:
                 entry = json.loads(line)
@@ -77,20 +82,18 @@ def collect(channel: Channel, cursor: str, wait: float) -> Collected:
 
 def tell(channel: Channel, place: str, receipt: str, text: str) -> None:
     title, _, body = text.partition("\n")
-    _publish(channel, _topic(channel, place), title, body or title, 3, [])
+    message = {"topic": _topic(channel, place), "title": title, "message": body or title, "priority": 3}
+    _publish(channel, message | {"actions": []})
 
 
 def address(channel: Channel, place: str) -> tuple[str, ...]:
     return (_topic(channel, place),)
 
 
-def _publish(
-    channel: Channel, topic: str, title: str, body: str, priority: int, buttons: list[dict[str, object]]
-) -> str:
-    message = {"topic": topic, "title": title, "message": body, "priority": priority, "actions": buttons}
-    return str(
-        mapping(channel, http(channel, "POST", channel.server, message, _token(channel))).get("id", "")
-    )[:64]
+def _publish(channel: Channel, message: Mapping[str, object]) -> str:
+    """The id that ntfy gave the message."""
+    request = Request("POST", channel.server, message, _token(channel))
+    return str(mapping(channel, fetch(channel, request)).get("id", ""))[:64]
 
 
 def _topic(channel: Channel, place: str) -> str:

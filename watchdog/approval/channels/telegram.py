@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from watchdog.approval.channels.base import LONG, ChannelError, Collected, QuestionText, Reply, http, mapping
+from watchdog.approval.channels.base import LONG, ChannelError, Collected, QuestionText, Reply
+from watchdog.approval.channels.request import Request, fetch, mapping
 from watchdog.config.notify_settings import Channel
 from watchdog.system.files import read_text
 
@@ -152,16 +153,9 @@ def _call(channel: Channel, method: str, **fields: Any) -> Any:
         raise ChannelError(
             "telegram: the token does not look like one of @BotFather's (the value is not shown)"
         )
-    answer = mapping(
-        channel,
-        http(
-            channel,
-            "POST",
-            f"{channel.server}/bot{token}/{method}",
-            fields,
-            wait=float(fields.get("timeout") or 0),
-        ),
-    )
+    url = f"{channel.server}/bot{token}/{method}"
+    request = Request("POST", url, fields, wait=float(fields.get("timeout") or 0))
+    answer = mapping(channel, fetch(channel, request))
     if not answer.get("ok"):
         raise ChannelError(f"telegram: {method} was refused")
     return answer.get("result")

@@ -1,41 +1,55 @@
-"""`hermes-watchdog db accept`: what the last backup of a database held is gone, and that is meant."""
+"""`db backup`, and `db accept`: what the last backup of a database held is gone, and that is meant."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+import sys
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from watchdog.cli.db import USAGE, WELL, WRONG
+from watchdog.cli.db_check import files_of
+from watchdog.cli.progress import Progress
+from watchdog.job import find_state
+from watchdog.sqlite.backup import accept, snapshot
+from watchdog.sqlite.daily_backup import folder
+
 ABOVE = 4  # folders from a board's kanban.db up to the Hermes home
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE")
-    parser.add_argument(
-        "--backups", metavar="DIR", help="where its backups are (default: found by themselves)"
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="for scripts: JSON on standard output and nothing else"
-    )
+def run_backup(args: argparse.Namespace) -> int:
+    files = files_of(args)
+    if files is None:
+        return USAGE
+    if args.backups and len(files) > 1:
+        print("--backups is the folder of one database; give one FILE", file=sys.stderr)
+        return USAGE
+    with Progress() as progress:
+        reports = []
+        for file in files:
+            progress(f"backing up {file}")
+            reports.append(snapshot(file, args.backups, keep=args.keep))
+    if args.json:
+        print(json.dumps([asdict(report) for report in reports], indent=1))
+    else:
+        for report in reports:
+            print(report.says + (f"\n    {report.file}" if report.file else ""))
+    return WELL if all(report.ok for report in reports) else WRONG
 
 
 def find_backups(path: str | os.PathLike) -> list[Path]:
     """Folders that hold backups of a database: beside it, and the watchdog's own."""
-    from watchdog.job import find_state  # help loads no database code
-    from watchdog.sqlite.daily_backup import folder
-
     real = Path(os.path.realpath(path))
     places = [Path(f"{real}.backups"), *(folder(find_state(home), real) for home in real.parents[:ABOVE])]
     return [place for place in dict.fromkeys(places) if place.is_dir()]
 
 
-def run(args: argparse.Namespace) -> int:
+def run_accept(args: argparse.Namespace) -> int:
     """Accept in each folder; exit 0, also when there was nothing to accept."""
-    from watchdog.sqlite.backup import accept
-
     now = datetime.now(UTC)
     places = [Path(args.backups)] if args.backups else find_backups(args.file)
     accepted: list[dict[str, Any]] = [

@@ -1,0 +1,100 @@
+"""`db heal`, `db undo` and `db migrate`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from watchdog.cli import db_report
+from watchdog.cli.db import WELL, WRONG
+from watchdog.cli.db_backup import find_backups
+from watchdog.cli.db_check import reference_of
+from watchdog.cli.progress import Progress
+from watchdog.errors import WatchdogError
+from watchdog.sqlite.heal import heal, migrate, undo
+from watchdog.sqlite.schema import releases
+
+
+def run_heal(args: argparse.Namespace) -> int:
+    if (
+        not args.yes
+        and not args.dry_run
+        and not _asked(f"heal {db_report.shown(args.file)} on a copy and swap it in?")
+    ):
+        print("not healed: say --yes, or look first with --dry-run", file=sys.stderr)
+        return WRONG
+    with Progress() as progress:
+        report = heal(
+            args.file,
+            backups=Path(args.backups) if args.backups else next(iter(find_backups(args.file)), None),
+            dry_run=args.dry_run,
+            progress=progress,
+            reference=reference_of(args, [args.file]),
+        )
+    if args.json:
+        print(json.dumps(db_report.heal_as_json(report), indent=1))
+    else:
+        db_report.print_heal(report)
+    return WELL if report.ok else WRONG
+
+
+def run_undo(args: argparse.Namespace) -> int:
+    report = undo(args.file)
+    if args.json:
+        print(
+            json.dumps(
+                {
+                    "path": report.path,
+                    "ok": report.ok,
+                    "says": list(report.says),
+                    "quarantine": report.quarantine,
+                }
+            )
+        )
+    else:
+        print("\n".join(report.says))
+    return WELL if report.ok else WRONG
+
+
+def run_migrate(args: argparse.Namespace) -> int:
+    reference = reference_of(args, [args.file])
+    if reference is None:
+        reference = releases()[-1]
+        if not args.dry_run:
+            raise WatchdogError(
+                f"{args.file}: no Hermes was found here, so which columns it wants is not known; give "
+                f"--hermes with its Python or a release, such as --hermes {reference.name.split()[1][:-1]}"
+            )
+    report = migrate(
+        args.file,
+        reference=reference,
+        dry_run=args.dry_run,
+        backups=Path(args.backups) if args.backups else None,
+    )
+    if args.json:
+        print(json.dumps({**asdict(report), "ok": report.ok}, indent=1))
+    else:
+        print(f"compared with {report.reference}")
+        for word, names in (
+            ("would add" if args.dry_run else "added", report.added),
+            ("was there", report.there),
+            ("index", report.indexes),
+            ("cannot add", report.cannot),
+        ):
+            for name in names:
+                print(f"  {word} {name}")
+        for text in (*report.says, *([f"backup: {report.backup}"] if report.backup else [])):
+            print(f"  {text}")
+    return WELL if report.ok else WRONG
+
+
+def _asked(question: str) -> bool:
+    if not sys.stdin.isatty():
+        return False
+    try:
+        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    except (EOFError, KeyboardInterrupt):
+        return False
