@@ -95,7 +95,7 @@ def test_a_mistake_in_the_settings_shows_no_address(run):
 def test_a_silence_has_an_owner_a_reason_and_an_end(run):
     code, out, err = run("silence", "provider-errors", "--for", "2h", "--because", "their status page knows")
     assert code == 0 and out.startswith("silence 1: provider-errors until ") and "(2 hours left), by " in out
-    assert ": their status page knows\nundo: hermes-watchdog unsilence 1" in out and err == ""
+    assert ": their status page knows\nundo: " in out and out.endswith(" unsilence 1\n") and err == ""
     code, out, _ = run("silences", "--json")
     (one,) = json.loads(out)["silences"]
     assert (one["id"], one["what"], one["because"]) == (1, "provider-errors", "their status page knows")
@@ -132,11 +132,7 @@ def test_maintenance_goes_on_and_off(run):
     assert run("maintenance")[:2] == (0, "No maintenance.\n")
     assert run("maintenance", "on")[0] == 2
     code, out, _ = run("maintenance", "on", "--for", "2h", "--because", "new disk")
-    assert (
-        code == 0
-        and out.startswith("maintenance until ")
-        and out.endswith("end it sooner: hermes-watchdog maintenance off\n")
-    )
+    assert code == 0 and out.startswith("maintenance until ") and out.endswith(" maintenance off\n")
     run("maintenance", "on", "--for", "3h")
     code, out, _ = run("maintenance", "--json")
     assert json.loads(out)["maintenance"]["because"] == "planned work", (

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
+import shutil
 import sqlite3
 import sys
 from dataclasses import replace
@@ -75,9 +77,7 @@ def test_a_question_is_shown_with_its_exact_command_and_answered_at_once(shell):
     code, out, _ = shell("plans")
     assert code == 1 and "waits for you" in out
     _, out, _ = shell("plan", "1")
-    assert (
-        "/usr/bin/systemctl restart hermes-gateway.service" in out and "hermes-watchdog plan 1 --code" in out
-    )
+    assert "/usr/bin/systemctl restart hermes-gateway.service" in out and " plan 1 --code\n" in out
     code, out, _ = shell("approve", code_of(shell))
     assert code == 0 and "done and verified" in out and shell.machine.verbs() == ["restart"]
     code, out, _ = shell("plan", "1", "--json")
@@ -142,7 +142,7 @@ def test_checks_end_with_one_and_say_so_until_a_plan_that_was_cut_off_is_resumed
     shell.question()
     with shell.store() as store:
         store.db.execute("UPDATE plans SET state = 'claimed', answered_digest = digest")
-    said = "plan 1 was begun and not finished; see: hermes-watchdog plan 1, then resume or abandon"
+    said = "plan 1 was begun and not finished; see: "
     code, out, _ = shell("check", "--dry-run")
     assert code == 1 and said in out
     code, out, _ = shell("check")
@@ -288,3 +288,23 @@ def test_a_plan_on_hold_is_shown_with_its_reason_instead_of_no_plans(shell):
     code, out, _ = shell("plans", "--json")
     (held,) = json.loads(out)["on_hold"]
     assert code == 1 and "moving house" in held["reason"] and held["recipes"] == ["restart-gateway"]
+
+
+def test_a_plan_whose_hold_has_ended_is_asked_at_the_next_check_and_shown_until_then(shell):
+    with shell.store() as store:
+        save_changes(store, [Change("opened", replace(shell.machine.wrong[0], id=0))])
+    code, out, _ = shell("plans")
+    assert code == 1 and "next check  Restart the gateway" in out and "No plans" not in out
+    (ready,) = json.loads(shell("plans", "--json")[1])["ready"]
+    assert ready["recipes"] == ["restart-gateway"] and "reason" not in ready
+    shell.question()
+    assert "next check" not in shell("plans")[1]
+
+
+def test_a_hint_runs_as_it_is_printed(shell):
+    shell.question()
+    hint = shell("plan", "1")[1].strip().splitlines()[-1].rpartition("or a code: ")[2]
+    program, *words = shlex.split(hint)
+    assert shutil.which(program) and words[-3:] == ["plan", "1", "--code"]
+    assert main(words) == 0
+    assert "to allow it:" in shell.capsys.readouterr().out

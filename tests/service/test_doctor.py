@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -79,7 +80,7 @@ def test_a_well_kept_gateway_gets_good_answers_and_nothing_is_written(job: Job, 
     assert wrong <= {"schedule", "locale"}
     assert found["gateway"].says.startswith("running as pid 812, since ")
     assert found["unit"].says == "system unit hermes-gateway.service (the unit file names this home)"
-    assert found["schedule"].fix == "hermes-watchdog install --cron"
+    assert found["schedule"].fix.endswith(f" --config {job.config} install --cron")
 
 
 def test_no_hermes_at_all_is_the_first_thing_said(job: Job) -> None:
@@ -110,7 +111,7 @@ def test_a_watchdog_that_is_disarmed_cannot_work(job: Job) -> None:
     with job.store() as store:
         disarm(store, "health is not better", NOW)
     told = answers(job)["acting"]
-    assert told.state == BAD and told.fix == "hermes-watchdog arm"
+    assert told.state == BAD and told.fix.endswith(" arm")
 
 
 def test_who_may_not_restart_is_given_the_exact_line_for_sudoers(job: Job) -> None:
@@ -175,7 +176,7 @@ def test_broken_rules_and_settings_are_told_with_their_lines_and_exit_code_two(
     (job.config / "detect" / "mine.yaml").write_text("id: mine\ntitel: x\n")
     found = answers(job)
     assert "settings.yaml:1: backups: 'perhaps' is neither true nor false" in found["settings"].says
-    assert "mine.yaml:2" in found["rules"].says and found["rules"].fix == "hermes-watchdog rules lint"
+    assert "mine.yaml:2" in found["rules"].says and found["rules"].fix.endswith(" rules lint")
     assert found["targets"].state == UNKNOWN
     where = [f"--{name}={job.home.parent / name}" for name in ("home", "config", "state")]
     assert main(["doctor", *where]) == 2
@@ -299,7 +300,7 @@ def test_no_home_variable_is_no_trouble_as_under_cron_or_systemd(job: Job) -> No
         str(job.home.parent / "state"),
     ]
     done = subprocess.run(words, capture_output=True, text=True, timeout=30, env={"PATH": "/usr/bin:/bin"})
-    assert done.returncode == 1 and "last check  none yet" in done.stdout, done.stderr
+    assert done.returncode == 1 and re.search("last check +none yet", done.stdout), done.stderr
 
 
 def test_a_locale_that_is_not_utf8_gives_a_question_mark_and_no_traceback(job: Job) -> None:

@@ -81,7 +81,7 @@ PAUSE = Silence(3, "*", NOW + timedelta(hours=1), "new disk", "me", NOW)
         ({"store_error": "cannot read the store x"}, Light.RED, "cannot read the store x"),
         ({"gateway": GatewaySeen(False)}, Light.YELLOW, "the gateway is not running"),
         ({"gateway": GatewaySeen(None)}, Light.YELLOW, "the gateway cannot be seen from here"),
-        ({"held": (HELD,)}, Light.YELLOW, "a plan is on hold"),
+        ({"unasked": (HELD,)}, Light.YELLOW, "a plan is on hold"),
         ({"disarmed": Disarmed(NOW, "me", plain("moving"))}, Light.YELLOW, "the watchdog is disarmed: moving"),
         ({"maintenance": PAUSE}, Light.YELLOW, "maintenance until 2026-05-19"),
         ({"blind": (("gateway.log", "no such file"),)}, Light.YELLOW, "cannot read gateway.log"),
@@ -110,7 +110,7 @@ def test_the_worst_comes_first() -> None:
 
 def test_every_fact_has_its_line() -> None:
     status = replace(
-        WELL, open=(STUCK,), held=(HELD,), interrupted=(5,), maintenance=PAUSE, blind=(("journal", "permission denied"),),
+        WELL, open=(STUCK,), unasked=(HELD,), interrupted=(5,), maintenance=PAUSE, blind=(("journal", "permission denied"),),
         silences=(replace(PAUSE, id=4, what="tls-burst"),), disarmed=Disarmed(NOW, "me", plain("looking")), suspected=1,
         problem="rules/a.yaml:3: no", last_error="disk full", at_work="a check (pid 9)",
     )  # fmt: skip
@@ -138,7 +138,7 @@ def test_every_fact_has_its_line() -> None:
 
 
 def test_chinese_readers_get_chinese_in_even_columns() -> None:
-    status = replace(WELL, held=(HELD,), open=(replace(STUCK, severity="low"),))
+    status = replace(WELL, unasked=(HELD,), open=(replace(STUCK, severity="low"),))
     text = as_text(status, CHINESE)
     assert text.startswith("● 注意  ")
     for part in ("运行中，启动于 2026-05-19", "telegram 会话 42", "由 cron 运行", "剩余 12.3 GB", "暂缓"):
@@ -187,6 +187,19 @@ def test_it_is_gathered_from_the_store_the_log_the_crontab_and_the_machine(job: 
     assert status.gateway == GatewaySeen(True, 812, NOW, UNIT_NAME)
     assert status.answer == LastAnswer(NOW - 2 * MINUTE, "telegram", "42")
     assert status.light is Light.GREEN
+
+
+def test_a_gateway_that_has_not_answered_yet_is_told_so() -> None:
+    silent = replace(WELL, answer=None)
+    assert "no answer yet" in as_text(silent, ENGLISH)
+    assert "还没有回复" in as_text(silent, CHINESE)
+
+
+def test_a_plan_that_waits_for_the_next_check_only_is_told() -> None:
+    ready = replace(WELL, unasked=(replace(HELD, hold=None),))
+    assert "asked at the next check" in as_text(ready, ENGLISH)
+    assert "下次检查时征求同意" in as_text(ready, CHINESE)
+    assert ready.held == () and as_json(ready, ENGLISH)["plans_ready"][0]["recipes"] == list(HELD.recipes)
 
 
 def test_a_plan_on_hold_is_told_with_its_reason_and_an_asked_one_with_its_end(job: Job) -> None:
@@ -242,7 +255,7 @@ HOSTILE = "<script>alert(1)</script>\"' onload=x \x1b[31m \u202e {{ 7*7 }} token
 def test_the_page_says_the_same_and_hostile_text_stays_text(reader) -> None:
     bad = replace(STUCK, rule=HOSTILE, key=HOSTILE, says=HOSTILE, title=HOSTILE)
     status = replace(
-        WELL, home=HOSTILE, open=(bad,), held=(replace(HELD, title=HOSTILE, recipes=()),), blind=((HOSTILE, HOSTILE),),
+        WELL, home=HOSTILE, open=(bad,), unasked=(replace(HELD, title=HOSTILE, recipes=()),), blind=((HOSTILE, HOSTILE),),
         answer=LastAnswer(NOW, HOSTILE, HOSTILE), backups=(BackupAge(HOSTILE, NOW, 1),),
     )  # fmt: skip
     past = history.Past(HOSTILE, NOW - timedelta(days=7), NOW, 1, watched=((NOW, NOW),))

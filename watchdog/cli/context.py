@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Job",
     "colours",
+    "command_of",
     "complain",
     "in_zone",
     "job_of",
@@ -49,6 +50,13 @@ def job_of(args: argparse.Namespace, now: datetime | None = None) -> Job:
     # Only a check writes beside the store; any command but a dry run may keep the rules with the program.
     dry_run = getattr(args, "dry_run", None)
     return replace(job, keeps_rules=not dry_run, writes=dry_run is False)
+
+
+def command_of(job: Job) -> str:
+    """How a person calls this watchdog for this home, for hints: what is not the default is named."""
+    from watchdog.notify.run import own_command  # loads what messages need, which a quiet check has not
+
+    return str(own_command(str(job.home), str(job.state), str(job.config)))
 
 
 def in_zone(at: datetime, job: Job) -> datetime:

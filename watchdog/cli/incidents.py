@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from watchdog.cli.context import WELL, WRONG, colours, job_of, need_known, paint, print_json
+from watchdog.cli.context import WELL, WRONG, colours, command_of, job_of, need_known, paint, print_json
 from watchdog.cli.parser import a_duration, add_command, add_common
 from watchdog.errors import WatchdogError
 from watchdog.reports.check import incident_json, incident_lines
@@ -57,7 +57,7 @@ def run_list(args: argparse.Namespace) -> int:
         print(
             "No incidents are recorded."
             if job.store_path.exists()
-            else "No check has been recorded yet; run 'hermes-watchdog check'."
+            else f"No check has been recorded yet; run: {command_of(job)} check"
         )
     return WRONG if any(incident.status == "open" for incident in found) else WELL
 
@@ -66,7 +66,7 @@ def run_show(args: argparse.Namespace) -> int:
     job = job_of(args)
     incident = one_incident(job.look_at_store(), args.id)
     if incident is None:
-        raise WatchdogError(f"there is no incident {args.id}; 'hermes-watchdog incidents' lists them")
+        raise WatchdogError(f"there is no incident {args.id}; see: {command_of(job)} incidents")
     if args.json:
         print_json(incident_json(incident))
     else:

@@ -14,6 +14,7 @@ from watchdog.cli.context import (
     WELL,
     WRONG,
     Job,
+    command_of,
     complain,
     job_of,
     need_known,
@@ -110,7 +111,7 @@ def run_notify(args: argparse.Namespace) -> int:
     if not targets and not (channels and not args.tag):
         with_tag = f" with the tag '{args.tag}'" if args.tag else ""
         complain(
-            f"there is no target{with_tag}; add one with: hermes-watchdog setup, or in {job.config}/settings.yaml:\n"
+            f"there is no target{with_tag}; add one with: {command_of(job)} setup, or in {job.config}/settings.yaml:\n"
             "  notify:\n    targets:\n      - name: phone\n        url_file: ~/.config/hermes-watchdog/phone.url"
         )
         return CONFIG
@@ -149,7 +150,7 @@ def run_notify(args: argparse.Namespace) -> int:
 def run_silence(args: argparse.Namespace) -> int:
     job = job_of(args)
     if args.what == "*":
-        complain("to silence everything: hermes-watchdog maintenance on --for 2h")
+        complain(f"to silence everything: {command_of(job)} maintenance on --for 2h")
         return CONFIG
     need_known(job)
     rule = args.what.split(" ")[0]
@@ -163,10 +164,10 @@ def run_silence(args: argparse.Namespace) -> int:
     if args.json:
         print_json({**_json(made), "known": not unknown})
         return WELL
-    print(f"{_line(made, job)}\nundo: hermes-watchdog unsilence {made.id}")
+    print(f"{_line(made, job)}\nundo: {command_of(job)} unsilence {made.id}")
     if unknown:
         complain(
-            f"note: no rule or key is called '{exact(args.what, 60)}' so far; rules: hermes-watchdog rules list"
+            f"note: no rule or key is called '{exact(args.what, 60)}' so far; rules: {command_of(job)} rules list"
         )
     return WELL
 
@@ -194,7 +195,7 @@ def run_unsilence(args: argparse.Namespace) -> int:
     elif ended:
         print(f"silence {args.id} has ended; what is still wrong is reported at the next check")
     else:
-        complain(f"there is no silence {args.id} in force; see: hermes-watchdog silences")
+        complain(f"there is no silence {args.id} in force; see: {command_of(job)} silences")
     return WELL if ended else CONFIG
 
 
@@ -203,7 +204,7 @@ def run_maintenance(args: argparse.Namespace) -> int:
     need_known(job)
     if args.switch == "on":
         if args.span is None:
-            complain("for how long? hermes-watchdog maintenance on --for 2h")
+            complain(f"for how long? {command_of(job)} maintenance on --for 2h")
             return CONFIG
         with store_of(job) as store:
             now_on: Silence | None = messages.silence(
@@ -221,7 +222,7 @@ def run_maintenance(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"maintenance": _json(now_on) if now_on else None})
     elif now_on:
-        print(f"{_line(now_on, job)}\nend it sooner: hermes-watchdog maintenance off")
+        print(f"{_line(now_on, job)}\nend it sooner: {command_of(job)} maintenance off")
     else:
         print("No maintenance.")
     return WELL
@@ -265,7 +266,7 @@ def _show(args: argparse.Namespace, targets: Any, channels: Any) -> int:
     for channel in asked:
         later = ", when nobody answered" if channel["escalation"] else ""
         print(f"answers by {channel['kind']}: {', '.join(channel['approvers'])}{later}")
-    print("\nsend a real message to each: hermes-watchdog notify --test")
+    print(f"\nsend a real message to each: {command_of(job_of(args))} notify --test")
     return WELL
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from watchdog.cli.context import colours, paint
@@ -56,27 +57,37 @@ def held_json(plan: Plan) -> dict[str, Any]:
     """A plan that must wait and was therefore not asked."""
     assert plan.hold is not None
     return {
-        "title": plan.title,
-        "steps": [in_english(word) for word in plan.words],
-        "incidents": list(plan.incidents),
-        "recipes": list(plan.recipes),
-        "digest": plan.digest,
+        **unasked_json(plan),
         "reason": in_english(plan.hold.reason),
         "until": iso(plan.hold.until),
     }
 
 
-def held_lines(plan: Plan) -> list[str]:
-    assert plan.hold is not None
+def unasked_json(plan: Plan) -> dict[str, Any]:
+    """A plan that is not stored yet."""
+    return {
+        "title": plan.title,
+        "steps": [in_english(word) for word in plan.words],
+        "incidents": list(plan.incidents),
+        "recipes": list(plan.recipes),
+        "digest": plan.digest,
+    }
+
+
+def unasked_lines(plan: Plan, command: str) -> list[str]:
+    """A plan that waits, with the reason; one that waits for nothing but the next check."""
+    steps = [f"        {number}. {in_english(word, command)}" for number, word in enumerate(plan.words, 1)]
+    if plan.hold is None:
+        return [f"{paint('next check', 'medium', colours())}  {plan.title}", *steps]
     until = f" until {clock(plan.hold.until)}" if plan.hold.until else ""
     return [
         f"{paint('on hold', 'medium', colours())}{until}  {plan.title}",
-        f"        {harmless(in_english(plan.hold.reason), 1000)}",
-        *(f"        {number}. {in_english(word)}" for number, word in enumerate(plan.words, 1)),
+        f"        {harmless(in_english(plan.hold.reason, command), 1000)}",
+        *steps,
     ]
 
 
-def line(stored: Stored) -> str:
+def line(stored: Stored, command: str) -> str:
     when = (
         f"until {clock(stored.expires_at)}"
         if stored.state == "pending"
@@ -84,24 +95,33 @@ def line(stored: Stored) -> str:
     )
     state = paint(STATES.get(stored.state, stored.state), COLOURS.get(stored.state, "dim"), colours())
     return f"plan {stored.id}  {state} {when}  {stored.plan.title}" + (
-        f"\n        {in_english(stored.reason)}" if stored.reason else ""
+        f"\n        {in_english(stored.reason, command)}" if stored.reason else ""
     )
 
 
-def shown(stored: Stored, steps: list[dict[str, Any]], code: str, answering: bool = False) -> list[str]:
+@dataclass(frozen=True)
+class Answering:
+    """How a person answers a plan here: the command, and a code where one was made."""
+
+    command: str
+    code: str = ""
+    now: bool = False  # the question follows at once
+
+
+def shown(stored: Stored, steps: list[dict[str, Any]], how_to: Answering) -> list[str]:
     """One plan in full: what a person must know before saying yes, and what became of it."""
-    plan = stored.plan
-    lines = [line(stored), f"  on {plan.host}, home {plan.home}"]
+    plan, command, code = stored.plan, how_to.command, how_to.code
+    lines = [line(stored, command), f"  on {plan.host}, home {plan.home}"]
     lines += [f"  why: {harmless(chain, 1000)}"] if (chain := chain_of(plan)) else []
     lines += [f"  seen: {harmless(seen, 1000)}" for seen in plan.evidence]
-    lines += [f"  {number}. {in_english(word)}" for number, word in enumerate(plan.words, 1)]
+    lines += [f"  {number}. {in_english(word, command)}" for number, word in enumerate(plan.words, 1)]
     if plan.verify:
         lines.append(
             f"  checked afterwards, within {spell(plan.verify.within)}: {', '.join(plan.verify.quiet)} found no more, "
             f"and the gateway {'gives a sign of life' if plan.verify.alive else 'is stopped'}"
         )
     lines += [f"  side effect: {in_english(plan.costs)}"] if plan.costs else []
-    lines += [f"  note: {in_english(note)}" for note in (*plan.warnings, *plan.advice)]
+    lines += [f"  note: {in_english(note, command)}" for note in (*plan.warnings, *plan.advice)]
     if stored.answered_at:
         lines.append(
             f"  answered by {stored.answered_by} via {stored.answered_via} at {clock(stored.answered_at)}"
@@ -109,23 +129,25 @@ def shown(stored: Stored, steps: list[dict[str, Any]], code: str, answering: boo
     for row in steps:
         how = "interrupted" if not row["ended_at"] else "done" if row["ok"] else "failed"
         part = "step" if row["part"] == "steps" else "roll back"
-        lines.append(f"  {how}: {part} {row['number'] + 1}: {harmless(in_english(row['reason']), 1000)}")
+        lines.append(
+            f"  {how}: {part} {row['number'] + 1}: {harmless(in_english(row['reason'], command), 1000)}"
+        )
         lines += [f"      | {harmless(text)}" for text in (row["output"] or "").splitlines()[:20]]
     if code:
         lines += [
             "",
-            f"  to allow it:  hermes-watchdog approve {code}",
-            f"  to refuse it: hermes-watchdog refuse {code}",
+            f"  to allow it:  {command} approve {code}",
+            f"  to refuse it: {command} refuse {code}",
         ]
-    elif stored.state == "pending" and not answering:
+    elif stored.state == "pending" and not how_to.now:
         lines += [
             "",
-            f"  to answer here: hermes-watchdog approve, or a code: hermes-watchdog plan {stored.id} --code",
+            f"  to answer here: {command} approve, or a code: {command} plan {stored.id} --code",
         ]
     elif stored.state in rows.UNFINISHED:
         lines += [
             "",
-            f"  to continue: hermes-watchdog resume {stored.id}    to give it up: hermes-watchdog abandon {stored.id}",
+            f"  to continue: {command} resume {stored.id}    to give it up: {command} abandon {stored.id}",
         ]
     return lines
 

@@ -15,6 +15,7 @@ from watchdog.cli.context import (
     WRONG,
     Job,
     colours,
+    command_of,
     job_of,
     need_known,
     paint,
@@ -22,13 +23,22 @@ from watchdog.cli.context import (
     store_of,
 )
 from watchdog.cli.parser import a_plan, add_command, add_common
-from watchdog.cli.plan_report import for_scripts, held_json, held_lines, line, plan_json, shown
+from watchdog.cli.plan_report import (
+    Answering,
+    for_scripts,
+    held_json,
+    line,
+    plan_json,
+    shown,
+    unasked_json,
+    unasked_lines,
+)
 from watchdog.errors import WatchdogError
 from watchdog.model import Outcome, Reason, plain
 from watchdog.notify.translate import in_english
 from watchdog.repair import abandon
 from watchdog.service.answering import carry_out_now, sibling_jobs, tell_outcomes
-from watchdog.service.status import held_plans, machine_of
+from watchdog.service.status import machine_of, unasked_plans
 from watchdog.store import Store
 from watchdog.store import plans as rows
 from watchdog.store.plans import Stored
@@ -117,39 +127,43 @@ def run_plans(args: argparse.Namespace) -> int:
     store = job.look_at_store()
     newest = rows.newest(store) if store else ()
     waiting = [stored for stored in newest if stored.state in (*rows.OPEN, *rows.UNFINISHED)]
-    held = held_plans(job, store, machine_of) if store else ()
+    unasked = unasked_plans(job, store, machine_of) if store else ()
+    held = [plan for plan in unasked if plan.hold]
+    ready = [plan for plan in unasked if not plan.hold]
     disarmed = rows.history(store, job.now).disarmed
     if args.json:
         print_json(
             {
                 "plans": [plan_json(stored) for stored in newest],
                 "on_hold": [held_json(plan) for plan in held],
+                "ready": [unasked_json(plan) for plan in ready],
                 "disarmed": {"at": iso(disarmed.at), "by": disarmed.by, "why": in_english(disarmed.why)}
                 if disarmed
                 else None,
             }
         )
-        return WRONG if waiting or held or disarmed else WELL
+        return WRONG if waiting or unasked or disarmed else WELL
+    command = command_of(job)
     if disarmed:
         print(
-            f"{paint('disarmed', 'high', colours())} by {disarmed.by}: {in_english(disarmed.why)}\n  after a look: hermes-watchdog arm"
+            f"{paint('disarmed', 'high', colours())} by {disarmed.by}: {in_english(disarmed.why, command)}\n  after a look: {command} arm"
         )
     for stored in waiting:
-        print(line(stored))
-    for plan in held:
-        print(*held_lines(plan), sep="\n")
+        print(line(stored, command))
+    for plan in (*ready, *held):
+        print(*unasked_lines(plan, command), sep="\n")
     for stored in newest:
         if stored not in waiting:
-            print(line(stored))
-    if not newest and not held:
+            print(line(stored, command))
+    if not newest and not unasked:
         print("No plans. The watchdog proposes one when it finds a fault that it knows a fix for.")
-    return WRONG if waiting or held or disarmed else WELL
+    return WRONG if waiting or unasked or disarmed else WELL
 
 
 def run_plan(args: argparse.Namespace) -> int:
     job = job_of(args)
     store = job.look_at_store()
-    stored = _get(store, args.id)
+    stored = _get(store, args.id, job)
     assert store is not None
     code = ""
     if args.code:
@@ -167,7 +181,7 @@ def run_plan(args: argparse.Namespace) -> int:
             }
         )
         return WELL
-    print(*shown(stored, steps, code), sep="\n")
+    print(*shown(stored, steps, Answering(command_of(job), code)), sep="\n")
     return WELL
 
 
@@ -188,12 +202,12 @@ def run_answer(args: argparse.Namespace) -> int:
             word = approval.new_code(store, chosen.id, COMMAND_LINE, job.now)
     else:
         word = sys.stdin.readline(200).strip() if args.code == "-" else args.code
-        _need_code(word, args.command)
+        _need_code(word, args.command, job)
         job = _job_of_code(job, word) if args.home is None else job
     with store_of(job) as store:
         given = GivenAnswer(word, args.command == "approve", person(), COMMAND_LINE)
         answer = approval.answer(store, given, job.now, job.settings.limits)
-        message = in_english(answer.reason)
+        message = in_english(answer.reason, command_of(job))
         if not answer.ok or not answer.approved:
             _say(args, message, answer.ok, answer.plan_id)
             return WELL if answer.ok else WRONG if answer.plan_id else CONFIG
@@ -202,18 +216,18 @@ def run_answer(args: argparse.Namespace) -> int:
         return _act(args, job, store, answer.plan_id)
 
 
-def _need_code(word: str, command: str) -> None:
+def _need_code(word: str, command: str, job: Job) -> None:
     """WatchdogError for a word that cannot be a code: no try is counted for it."""
     letters = [letter for letter in word if letter.isalnum()]
     if not word:
         raise WatchdogError(
-            "no code was given; it is in the message, or make one: hermes-watchdog plan PLAN --code"
+            f"no code was given; it is in the message, or make one: {command_of(job)} plan PLAN --code"
         )
     if len(letters) != LENGTH:
-        here = f"hermes-watchdog plan {word} --code" if word.isdigit() else f"hermes-watchdog {command}"
+        here = f"plan {word} --code" if word.isdigit() else command
         raise WatchdogError(
             f"'{harmless(word, 40)}' is not a code: a code has {LENGTH} letters and digits and is in the message; "
-            f"to answer here: {here}"
+            f"to answer here: {command_of(job)} {here}"
         )
 
 
@@ -234,14 +248,14 @@ def _ask_person(args: argparse.Namespace, job: Job) -> Stored | None:
     waiting = rows.in_state(store, "pending") if store else ()
     waiting = tuple(stored for stored in waiting if stored.expires_at > job.now)
     if not waiting:
-        raise WatchdogError("no plan waits for an answer; see: hermes-watchdog plans")
+        raise WatchdogError(f"no plan waits for an answer; see: {command_of(job)} plans")
     if args.json or not sys.stdin.isatty():
         raise WatchdogError(
-            f"no code was given; it is in the message, or make one: hermes-watchdog plan {waiting[0].id} --code"
+            f"no code was given; it is in the message, or make one: {command_of(job)} plan {waiting[0].id} --code"
         )
     assert store is not None
     for stored in waiting:
-        print(*shown(stored, rows.steps_of(store, stored.id), "", answering=True), sep="\n")
+        print(*shown(stored, rows.steps_of(store, stored.id), Answering(command_of(job), now=True)), sep="\n")
         question = "Carry this out now?" if args.command == "approve" else "Refuse this plan?"
         if input(f"\n{question} [y/N] ").strip().lower() in ("y", "yes"):
             return stored
@@ -255,12 +269,14 @@ def _act(args: argparse.Namespace, job: Job, store: Store, plan_id: int, going_o
     """Carry it out here and now, and say what came of it."""
     outcomes, run = carry_out_now(job, store, plan_id, person() if going_on else "")
     # First here: what was done is said even when nothing can be recorded any more.
-    code = _print_outcomes(args, outcomes, plan_id)
+    code = _print_outcomes(args, outcomes, plan_id, command_of(job))
     tell_outcomes(outcomes, run)
     return code
 
 
-def _print_outcomes(args: argparse.Namespace, outcomes: tuple[Outcome, ...], plan_id: int) -> int:
+def _print_outcomes(
+    args: argparse.Namespace, outcomes: tuple[Outcome, ...], plan_id: int, command: str
+) -> int:
     ok = bool(outcomes) and outcomes[-1].ok
     if args.json:
         parts = [
@@ -275,7 +291,7 @@ def _print_outcomes(args: argparse.Namespace, outcomes: tuple[Outcome, ...], pla
         print_json({"plan": plan_id, "ok": ok, "outcomes": parts})
     for part in () if args.json else outcomes:
         mark = paint("done", "good", colours()) if part.ok else paint("failed", "high", colours())
-        print(f"{mark}  {in_english(part.what)}: {in_english(part.reason)}")
+        print(f"{mark}  {in_english(part.what)}: {in_english(part.reason, command)}")
     return WELL if ok else WRONG
 
 
@@ -289,7 +305,7 @@ def run_arm(args: argparse.Namespace) -> int:
         else:
             changed = approval.disarm(store, _because(args), job.now, person())
             message = (
-                "disarmed: watches and notifies only; re-arm with: hermes-watchdog arm"
+                f"disarmed: watches and notifies only; re-arm with: {command_of(job)} arm"
                 if changed
                 else "it was disarmed already"
             )
@@ -304,16 +320,16 @@ def _because(args: argparse.Namespace) -> Reason:
 def run_resume(args: argparse.Namespace) -> int:
     job = job_of(args)
     with store_of(job) as store:
-        _get(store, args.id)
+        _get(store, args.id, job)
         return _act(args, job, store, args.id, going_on=True)
 
 
 def run_abandon(args: argparse.Namespace) -> int:
     job = job_of(args)
     with store_of(job) as store:
-        _get(store, args.id)
+        _get(store, args.id, job)
         outcome = abandon(args.id, store, machine_of(job), person())
-    _say(args, in_english(outcome.reason), True, args.id)
+    _say(args, in_english(outcome.reason, command_of(job)), True, args.id)
     return WELL
 
 
@@ -329,10 +345,10 @@ RUN = {
 }
 
 
-def _get(store: Store | None, number: int) -> Stored:
+def _get(store: Store | None, number: int, job: Job) -> Stored:
     stored = rows.get(store, number) if store else None
     if stored is None:
-        raise WatchdogError(f"there is no plan {number}; see: hermes-watchdog plans")
+        raise WatchdogError(f"there is no plan {number}; see: {command_of(job)} plans")
     return stored
 
 

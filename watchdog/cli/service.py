@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from watchdog.cli.context import WELL, Job, colours, job_of, need_home, paint, print_json
+from watchdog.cli.context import WELL, Job, colours, command_of, job_of, need_home, paint, print_json
 from watchdog.cli.parser import a_duration, add_command, add_common
 from watchdog.errors import ConfigError, WatchdogError
 from watchdog.gateway.machine import measure_machine
@@ -136,7 +136,8 @@ def _install(args: argparse.Namespace, entry: Entry) -> dict[str, Any]:
             if changed
             else "already there; nothing changed"
         )
-        print(f"{entry.home}: {done}." + ("" if args.dry_run else " See: hermes-watchdog status"))
+        see = f" See: {command_of(replace(job_of(args), home=entry.home))} status"
+        print(f"{entry.home}: {done}." + ("" if args.dry_run else see))
     return {
         "home": str(entry.home),
         "kind": args.kind,

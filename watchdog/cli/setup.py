@@ -13,7 +13,18 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from watchdog.cli.context import WELL, WRONG, Job, colours, complain, job_of, need_home, paint, print_json
+from watchdog.cli.context import (
+    WELL,
+    WRONG,
+    Job,
+    colours,
+    command_of,
+    complain,
+    job_of,
+    need_home,
+    paint,
+    print_json,
+)
 from watchdog.cli.main import main
 from watchdog.cli.parser import a_duration, add_command, add_common
 from watchdog.config.rules import shipped_folder
@@ -121,10 +132,12 @@ def run_setup(args: argparse.Namespace, dialogue: Dialogue | None = None) -> int
     _schedule(args, talk)
     job = job_of(args)
     if not job.settings.notify.targets and not job.settings.notify.replies.channels:
-        talk.say("\nDone. Nobody is notified yet: add a target to the settings, then: hermes-watchdog drill")
+        talk.say(
+            f"\nDone. No notification target yet: add one to the settings, then: {command_of(job)} drill"
+        )
         return WELL
     if not talk.yes("\nSend a harmless test question to your phone now (a drill)?"):
-        talk.say("Later: hermes-watchdog drill")
+        talk.say(f"Later: {command_of(job)} drill")
         return WELL
     return _run_drill(job, timedelta(minutes=5), talk)
 
@@ -207,7 +220,7 @@ def _schedule(args: argparse.Namespace, talk: Dialogue) -> None:
     kinds += [("--systemd-timer", "a systemd timer, every 15 minutes")] if shutil.which("systemctl") else []
     number = talk.choice("\nWho makes the checks?", [*(about for _, about in kinds), "nobody for now"])
     if number > len(kinds):
-        talk.say("Later: hermes-watchdog install --cron")
+        talk.say(f"Later: {command_of(job_of(args))} install --cron")
         return
     where = [
         word
@@ -247,11 +260,11 @@ def _run_drill(job: Job, wait: timedelta, talk: Dialogue) -> int:
 
     talk.say(f"A harmless question is on its way; answer it on your phone within {spell(wait)}.")
     result = drill(job, wait, code)
-    talk.say("\n".join(drill_lines(result)))
+    talk.say("\n".join(drill_lines(result, command_of(job))))
     return WELL if result.answered else WRONG
 
 
-def drill_lines(result: DrillResult) -> list[str]:
+def drill_lines(result: DrillResult, command: str) -> list[str]:
     """What a drill showed, and what to do where it did not work."""
     lines = [f"sent to {counted(len(result.sent), 'place|places')}: {', '.join(result.sent)}"]
     lines += [f"{paint('problem', 'high', colours())}  {problem}" for problem in result.problems]
@@ -260,7 +273,7 @@ def drill_lines(result: DrillResult) -> list[str]:
         good = paint("The drill worked", "good", colours())
         lines.append(f"{good}: {result.by} said {answer} via {result.via}. Nothing was done.")
     else:
-        lines.append("No answer arrived. Look at the targets with: hermes-watchdog notify --test, and doctor")
+        lines.append(f"No answer arrived. Look at the targets with: {command} notify --test, and doctor")
     return lines
 
 

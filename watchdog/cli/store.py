@@ -7,7 +7,7 @@ import json
 import sys
 from typing import Any
 
-from watchdog.cli.context import WELL, WRONG, job_of, need_known, print_json
+from watchdog.cli.context import WELL, WRONG, command_of, job_of, need_known, print_json
 from watchdog.cli.parser import add_command, add_common
 from watchdog.service import memory
 from watchdog.text import harmless
@@ -66,9 +66,8 @@ def run_check(args: argparse.Namespace) -> int:
         total = sum(health.rows.values())
         print(f"well  {job.store_path}: {total:,} rows in {len(health.rows)} tables")
     elif health.there and not health.foreign:
-        print(
-            "next: hermes-watchdog store export > store.jsonl (what can be read), then: hermes-watchdog store repair"
-        )
+        command = command_of(job)
+        print(f"next: {command} store export > store.jsonl (what can be read), then: {command} store repair")
     return WELL if health.well else WRONG
 
 
@@ -87,11 +86,11 @@ def run_repair(args: argparse.Namespace) -> int:
         if result.aside:
             print(f"the damaged store is kept as {result.aside}")
         print(
-            "a new one was started. It is disarmed: watches and notifies only; re-arm with: hermes-watchdog arm"
+            f"a new one was started. It is disarmed: watches and notifies only; re-arm with: {command_of(job)} arm"
         )
         if result.aside:
             print(
-                "silences, open questions and the audit of the past are in the old file: hermes-watchdog store export shows what can be read of the new one"
+                f"silences, open questions and the audit of the past are in the old file: {command_of(job)} store export shows what can be read of the new one"
             )
     return WRONG if result.problems else WELL
 

@@ -159,7 +159,7 @@ def status_page(status: Status, past: Past, reader: Reader, live: Live | None = 
         ],
         glance=glance(status, reader),
         asked=[plan_card(stored, reader) for stored in status.asked[:SHOWN]],
-        held=[status_text.held_text(plan, reader) for plan in status.held[:SHOWN]],
+        held=[status_text.held_text(plan, reader) for plan in status.unasked[:SHOWN]],
         open=[open_card(incident, reader) for incident in status.open[:SHOWN]],
         more_open=max(0, len(status.open) - SHOWN),
         rows=timeline(past, reader),

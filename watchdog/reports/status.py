@@ -101,7 +101,7 @@ class Status:
     open: tuple[Incident, ...] = ()
     suspected: int = 0
     asked: tuple[Stored, ...] = ()
-    held: tuple[Plan, ...] = ()
+    unasked: tuple[Plan, ...] = ()  # plans that wait for something, or for the next check
     interrupted: tuple[int, ...] = ()
     disarmed: Disarmed | None = None
     maintenance: Silence | None = None
@@ -119,6 +119,10 @@ class Status:
     def light(self) -> Light:
         lights = {signal.light for signal in signals(self)}
         return Light.RED if Light.RED in lights else Light.YELLOW if lights else Light.GREEN
+
+    @property
+    def held(self) -> tuple[Plan, ...]:
+        return tuple(plan for plan in self.unasked if plan.hold)
 
     @property
     def well(self) -> bool:

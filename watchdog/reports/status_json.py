@@ -80,6 +80,9 @@ def as_json(status: Status, reader: Reader) -> dict[str, Any]:
             for plan in status.held
             if plan.hold
         ],
+        "plans_ready": [
+            {"title": plan.title, "recipes": list(plan.recipes)} for plan in status.unasked if not plan.hold
+        ],
         "plans_cut_off": list(status.interrupted),
         "disk_free": status.free,
         "backups": [

@@ -58,7 +58,7 @@ def _check_facts(status: Status, reader: Reader) -> Iterator[tuple[str, str, str
         return reader(f"status.label.{name}")
 
     yield label("gateway"), gateway_text(status, reader), ""
-    if status.answer:
+    if status.answer or status.gateway:
         yield label("answer"), answer_text(status, reader), ""
     yield label("last"), past(status.last, reader) if status.last else reader("status.none-yet"), ""
     if status.at_work:
@@ -95,13 +95,14 @@ def _plan_facts(status: Status, reader: Reader) -> Iterator[tuple[str, str, str]
             "until": clock(stored.expires_at),
         }
         yield reader("status.label.plan", plan=stored.id), reader("status.asked", **fields), "medium"
-    for plan in status.held[:SHOWN]:
-        yield reader("status.label.held"), held_text(plan, reader), "medium"
+    for plan in status.unasked[:SHOWN]:
+        yield reader(f"status.label.{'held' if plan.hold else 'next'}"), held_text(plan, reader), "medium"
 
 
 def held_text(plan: Plan, reader: Reader) -> str:
     """'Restart the gateway: the gateway was started at … (until …)'."""
-    assert plan.hold is not None
+    if plan.hold is None:
+        return reader("status.ready", title=reader.plan(plan.recipes, plan.title))
     fields = {"title": reader.plan(plan.recipes, plan.title), "why": reader.reason(plan.hold.reason)}
     if plan.hold.until is None:
         return reader("status.held", **fields)
@@ -124,7 +125,8 @@ def gateway_text(status: Status, reader: Reader) -> str:
 
 
 def answer_text(status: Status, reader: Reader) -> str:
-    assert status.answer is not None
+    if status.answer is None:
+        return reader("status.no-answer")
     chat = reader("status.chat", platform=status.answer.platform, chat=status.answer.chat)
     return f"{past(status.answer.at, reader)}, {chat}"
 

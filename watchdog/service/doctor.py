@@ -24,6 +24,7 @@ from watchdog.gateway.supervisor import PROCESS, SYSTEM, USER
 from watchdog.gateway.supervisor import UNKNOWN as NOTHING
 from watchdog.job import Job
 from watchdog.model import LOGS
+from watchdog.notify.run import own_command
 from watchdog.notify.translate import in_english
 from watchdog.reports.status import Status
 from watchdog.service.install import interpreter
@@ -74,7 +75,7 @@ def _of_status(job: Job) -> list[Check]:
     found = [schedule(job, told)]
     if told.disarmed:
         since = f"since {clock(told.disarmed.at)} by {told.disarmed.by}: {in_english(told.disarmed.why)}"
-        found.append(Check("acting", BAD, f"disarmed {since}", "hermes-watchdog arm"))
+        found.append(Check("acting", BAD, f"disarmed {since}", f"{command_of(job)} arm"))
     return found
 
 
@@ -86,6 +87,17 @@ def guarded(name: str, ask: Callable[[], Any]) -> list[Check]:
         return [Check(name, UNKNOWN, "not asked, because the settings cannot be read")]
     except (WatchdogError, OSError) as error:
         return [Check(name, BAD, str(error))]
+
+
+def command_of(job: Job) -> str:
+    """How a person calls this watchdog for this home."""
+    return str(own_command(str(job.home), str(job.state), str(job.config)))
+
+
+def as_owner(job: Job, *words: str) -> str:
+    """The command that asks again as the user whose home it is."""
+    command = own_command("", "", "").line(*words, "--home", str(job.home)).strip()
+    return f"sudo -u {shlex.quote(name_of(job.home.stat().st_uid))} {command}"
 
 
 def program() -> Check:
@@ -109,7 +121,7 @@ def home(job: Job) -> Iterator[Check]:
             for place in (Path.home() / ".hermes", Path("/root/.hermes"), Path("/opt/hermes"))
             if _is_dir(place)
         ]
-        how = f"hermes-watchdog doctor --home {near[0]}" if near else "hermes-watchdog doctor --home DIR"
+        how = f"{own_command('', '', '')} doctor --home {shlex.quote(near[0]) if near else 'DIR'}"
         yield Check(
             "home",
             BAD,
@@ -119,10 +131,8 @@ def home(job: Job) -> Iterator[Check]:
         return
     owner = name_of(folder.stat().st_uid)
     if not os.access(folder, os.R_OK | os.X_OK):
-        words = ["sudo", "-u", owner, "hermes-watchdog", "doctor", "--home", str(folder)]
-        yield Check(
-            "home", BAD, f"{folder} belongs to {owner} and may not be read by {me()}", shlex.join(words)
-        )
+        why = f"{folder} belongs to {owner} and may not be read by {me()}"
+        yield Check("home", BAD, why, as_owner(job, "doctor"))
         return
     if folder.stat().st_uid not in (os.getuid(), 0) and os.getuid() != 0:
         yield Check("home", OK, f"{folder} of {owner}; readable, but repairs need the rights of {owner}")
@@ -138,7 +148,7 @@ def rules(job: Job) -> Iterator[Check]:
         off = f", {len(book.off)} switched off" if book.off else ""
         yield Check("rules", OK, f"{len(book.rules)} rules, {len(book.recipes)} recipes{off}")
     except ConfigError as error:
-        yield Check("rules", BAD, str(error), "hermes-watchdog rules lint")
+        yield Check("rules", BAD, str(error), f"{command_of(job)} rules lint")
     try:
         where = job.settings.where
         if book is not None and (wrong := unknown_auto(job.settings.limits.auto, book.recipes, where)):
@@ -171,11 +181,7 @@ def logs(job: Job) -> Iterator[Check]:
                     "hermes gateway run",
                 )
         except OSError as error:
-            fix = (
-                f"sudo -u {name_of(folder.stat().st_uid)} hermes-watchdog check --dry-run"
-                if folder.exists()
-                else ""
-            )
+            fix = as_owner(job, "check", "--dry-run")
             yield Check(name, BAD, f"{path}: {error.strerror}; rules on it are not checked", fix)
 
 
@@ -187,7 +193,7 @@ def databases(job: Job) -> Iterator[Check]:
                 file.read(1)
         except OSError as error:
             says = f"{path}: {error.strerror}; its rules are not checked"
-            fix = f"sudo -u {name_of(job.home.stat().st_uid)} hermes-watchdog check --dry-run"
+            fix = as_owner(job, "check", "--dry-run")
             yield Check(path.name, BAD, says, fix)
 
 
@@ -208,7 +214,7 @@ def gateway(job: Job, machine: Machine) -> Iterator[Check]:
         yield Check("gateway", OK, f"running {place}{since}")
     elif seen.alive is None:
         why = blind(seen.why) if seen.why else "its process cannot be seen"
-        yield Check("gateway", BAD, why, f"sudo -u {name_of(job.home.stat().st_uid)} hermes-watchdog doctor")
+        yield Check("gateway", BAD, why, as_owner(job, "doctor"))
     else:
         yield Check("gateway", OK, "not running; whether it should be, 'check' knows")
     install = install_of(seen.argv or who.argv, search=True)
@@ -283,7 +289,7 @@ def store(job: Job) -> Iterator[Check]:
         there = there.parent
     free = free_bytes(there)
     room = f"{free // 1_000_000:,} MB free" if free is not None else "free space unknown"
-    other = "hermes-watchdog check --state DIR"
+    other = f"{command_of(job)} check --state DIR"
     if not os.access(there, os.W_OK | os.X_OK):
         yield Check("store", BAD, f"{there} may not be written by {me()}", other)
     elif free is not None and free < ROOM:
@@ -316,7 +322,7 @@ def targets(job: Job) -> Iterator[Check]:
             "targets",
             BAD,
             "no notification target in settings.yaml",
-            "hermes-watchdog setup",
+            f"{command_of(job)} setup",
         )
         return
     failing = {}
@@ -336,13 +342,13 @@ def targets(job: Job) -> Iterator[Check]:
                 f"target {target.name}",
                 BAD,
                 f"did not take the last {count} messages: {says}",
-                "hermes-watchdog notify --test",
+                f"{command_of(job)} notify --test",
             )
         else:
             yield Check(
                 f"target {target.name}",
                 OK,
-                "its address is known; 'hermes-watchdog notify --test' sends a real message",
+                f"its address is known; to send a real message: {command_of(job)} notify --test",
             )
 
 
@@ -352,7 +358,7 @@ def schedule(job: Job, told: Status) -> Check:
             "schedule",
             BAD,
             f"{told.runs_by}, but the last check was {ago(told.last, job.now)}",
-            "hermes-watchdog status",
+            f"{command_of(job)} status",
         )
     if told.runs_by:
         return Check(
@@ -360,7 +366,7 @@ def schedule(job: Job, told: Status) -> Check:
             OK,
             told.runs_by + (f"; last check {ago(told.last, job.now)}" if told.last else "; no check yet"),
         )
-    return Check("schedule", BAD, "no schedule installed for this home", "hermes-watchdog install --cron")
+    return Check("schedule", BAD, "no schedule installed for this home", f"{command_of(job)} install --cron")
 
 
 def _is_dir(path: Path) -> bool:

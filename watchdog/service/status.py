@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from watchdog.approval.questions import may_ask
 from watchdog.config.schedule import next_due, next_fire
 from watchdog.errors import WatchdogError
 from watchdog.gateway.machine import Machine
@@ -88,7 +89,7 @@ def remembered(job: Job, store: Store, machine: Machine) -> dict[str, Any]:
         "open": tuple(sorted((known for known in incidents if known.status == "open"), key=by_severity)),
         "suspected": sum(incident.status == "suspected" for incident in incidents),
         "asked": tuple(plan for plan in rows.in_state(store, "pending") if plan.expires_at > job.now),
-        "held": held_plans(job, store, lambda _: machine),
+        "unasked": unasked_plans(job, store, lambda _: machine),
         "interrupted": history.unfinished,
         "disarmed": history.disarmed,
         "maintenance": maintenance(store, job.now),
@@ -96,14 +97,15 @@ def remembered(job: Job, store: Store, machine: Machine) -> dict[str, Any]:
     }
 
 
-def held_plans(job: Job, store: Store, measure: Measure = machine_of) -> tuple[Plan, ...]:
-    """The plans that would be asked now if nothing made them wait, each with its hold; nothing is stored."""
+def unasked_plans(job: Job, store: Store, measure: Measure = machine_of) -> tuple[Plan, ...]:
+    """The plans that a check would propose now: with the hold that makes them wait, or without, to be asked."""
     wrong = [incident for incident in all_incidents(store, only_open=True) if incident.status == "open"]
     if not any(incident.recipe for incident in wrong):
         return ()
     plans = make_plans(wrong, job.book, rows.history(store, job.now), measure(job), job.now)
     open_digests = {stored.plan.digest for stored in rows.in_state(store, *rows.OPEN, *rows.UNFINISHED)}
-    return tuple(plan for plan in plans if plan.hold and plan.steps and plan.digest not in open_digests)
+    new = [plan for plan in plans if plan.steps and plan.digest not in open_digests]
+    return tuple(plan for plan in new if plan.hold or may_ask(store, plan, job.now))
 
 
 def gateway_seen(machine: Machine) -> GatewaySeen:
