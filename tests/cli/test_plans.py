@@ -15,8 +15,10 @@ import pytest
 from machines import Machine, ask, incident
 
 from watchdog import gateway
+from watchdog.approval.record import GivenAnswer, answer, new_code
 from watchdog.cli import main
 from watchdog.cli import plans as commands
+from watchdog.job import Run
 from watchdog.model import Change
 from watchdog.service import answering
 from watchdog.store import Store
@@ -62,6 +64,22 @@ def shell(tmp_path, monkeypatch, capsys):
 
 def code_of(shell) -> str:
     return shell("plan", "1", "--code", "--json")[1].split('"code": "')[1][:8]
+
+
+def test_a_no_that_waits_in_a_chat_stops_a_yes_that_is_typed_in_a_shell(shell, monkeypatch):
+    shell.question()
+    code = code_of(shell)
+
+    def hear(run: Run):
+        word = new_code(run.memory, 1, "ntfy:bob", run.now)
+        answer(run.memory, GivenAnswer(word, False, "bob", "ntfy:bob", allowed=("bob",)), run.now)
+        return (), ()
+
+    monkeypatch.setattr(answering, "hear", hear)
+    exit_code, out, _ = shell("approve", code)
+    assert exit_code == 1 and shell.machine.ran == [] and "plan 1 is refused" in out, out
+    what = [json.loads(line)["what"] for line in shell("audit", "--json")[1].splitlines()]
+    assert what[-2:] == ["approved", "refused"], what
 
 
 def test_without_plans_all_is_well(shell):

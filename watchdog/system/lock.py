@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -42,7 +43,8 @@ def one_at_a_time(state: Path, now: datetime, what: str = "check", name: str = N
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        how = "free space or give another folder with --state DIR"
+        space = "free space or " if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+        how = f"{space}give another folder with --state DIR"
         raise WatchdogError(f"cannot write {path}: {error.strerror}; {how}") from None
     try:
         if not take(fd):

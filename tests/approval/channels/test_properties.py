@@ -127,6 +127,29 @@ def test_05_an_approved_plan_that_lapses_when_looked_at_again_says_why(phone, st
     assert not [notice for notice in notices if notice.news in ("not healed", "healed by us")]
 
 
+def test_06_one_no_wins_over_any_yes_before_the_first_step(phone, store):
+    ask(store, phone)
+    phone.tap(True)
+    hear(store, phone)
+    assert state(store) == "approved"
+    phone.tap(False, who="bob")
+    hear(store, phone, NOW + MINUTE)
+    assert state(store) == "refused", "by another approver, after a yes was heard"
+    phone.tap(True)
+    hear(store, phone, NOW + 2 * MINUTE)
+    assert state(store) == "refused", "and no later yes takes it back"
+    assert [line["what"] for line in rows.audit_lines(store, 1)] == ["asked", "approved", "refused"]
+
+
+def test_06_a_no_in_the_same_look_wins_whichever_came_first(phone, store):
+    ask(store, phone)
+    phone.tap(True)
+    phone.tap(False, who="bob")
+    phone.tap(True)
+    hear(store, phone)
+    assert state(store) == "refused"
+
+
 def test_06_refusing_is_as_easy_and_is_recorded(phone, store):
     ask(store, phone)
     phone.tap(False)
