@@ -158,6 +158,11 @@ def test_the_command_proves_it_and_says_where_it_breaks(tmp_path, capsys):
     capsys.readouterr()
     assert main(["audit", "--verify", *place]) == 1
     assert "broken at line 1 (watchdog.db)" in capsys.readouterr().out
+    with Store.open(path) as store:
+        past_the_triggers(store, "DELETE FROM audit WHERE id = 2")
+        past_the_triggers(store, "UPDATE audit SET what = 'disarmed' WHERE id = 1")
+    assert main(["audit", "--verify", *place]) == 1, "the marker beside the store knows the line that is gone"
+    assert "broken at the end: store.mark knows line 2, which is gone" in capsys.readouterr().out
     assert main(["audit", "--verify", "00000000", "--json", *place]) == 1
     assert json.loads(capsys.readouterr().out)["found"] is False
     assert main(["audit", "--verify", "xyz", *place]) == 2

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from watchdog.cli.context import WELL, WRONG, job_of, need_known, print_json
@@ -12,6 +14,7 @@ from watchdog.cli.plan_report import for_scripts
 from watchdog.errors import WatchdogError
 from watchdog.store import Store, audit
 from watchdog.store import plans as rows
+from watchdog.store.marker import marker_path, read_marker
 from watchdog.store.times import when
 from watchdog.text import clock, harmless
 
@@ -32,6 +35,7 @@ FAULTS = {
     audit.AuditFault.CHANGED: "broken at line {line} ({where}): it, or the line before it, is not as it was written",
     audit.AuditFault.MISSING: "broken before line {line} ({where}): lines are missing there",
     audit.AuditFault.UNREADABLE: "broken at line {line} ({where}): it cannot be read",
+    audit.AuditFault.CUT_OFF: "broken at the end: {where} knows line {line}, which is gone or is another now",
 }
 
 
@@ -53,7 +57,7 @@ def run_audit(args: argparse.Namespace) -> int:
     need_known(job)
     store = job.look_at_store()
     if args.verify is not None:
-        return _verify_audit(args, store)
+        return _verify_audit(args, store, marker_path(job.store_path))
     for entry in for_scripts(rows.audit_lines(store, args.plan)) if store else ():
         if args.json:
             print(json.dumps(entry, ensure_ascii=False))
@@ -70,13 +74,14 @@ def run_audit(args: argparse.Namespace) -> int:
     return WELL
 
 
-def _verify_audit(args: argparse.Namespace, store: Store | None) -> int:
+def _verify_audit(args: argparse.Namespace, store: Store | None, mark: Path) -> int:
     wanted = args.verify.strip().lower()
     if wanted and (len(wanted) < 8 or set(wanted) - set("0123456789abcdef")):
         raise WatchdogError(
             f"'{harmless(wanted, 40)}' is not from a message: what stands there has eight characters, 0-9 and a-f"
         )
     chain = audit.verify(store, wanted) if store else audit.AuditChain(0, "", found=False if wanted else None)
+    chain = replace(chain, breaks=(*chain.breaks, *_cut_off(store, chain, mark)))
     holds = not chain.breaks and not chain.absent and not chain.unlinked and chain.found is not False
     if args.json:
         breaks = [
@@ -104,3 +109,11 @@ def _verify_audit(args: argparse.Namespace, store: Store | None) -> int:
             + (f"; the newest is {chain.head[: audit.SHOWN]}" if chain.head else "")
         )
     return WELL if holds else WRONG
+
+
+def _cut_off(store: Store | None, chain: audit.AuditChain, mark: Path) -> tuple[audit.Break, ...]:
+    """A break where the marker beside the store knows a newest line that the store does not have."""
+    known = read_marker(mark)
+    if store is None or known is None or chain.unlinked or audit.goes_on(store, known.lines, known.head):
+        return ()
+    return (audit.Break(known.lines, audit.AuditFault.CUT_OFF, mark.name),)

@@ -47,13 +47,14 @@ class AuditFault(StrEnum):
     CHANGED = "changed"  # it does not follow from its own words and the line before
     MISSING = "missing"  # lines before it are gone
     UNREADABLE = "unreadable"  # of an archive
+    CUT_OFF = "cut off"  # it was the newest once, and is gone or another
 
 
 @dataclass(frozen=True)
 class Break:
     line: int
     fault: AuditFault
-    where: str  # the store, or the file of an archive
+    where: str  # the store, the file of an archive, or the marker
 
 
 @dataclass(frozen=True)
