@@ -37,7 +37,7 @@ def test_refused_content_and_broken_tls_are_told_and_no_restart_is_proposed(lab,
     assert done.returncode == 1
     assert it.watchdog.json("check", "--dry-run")["plans"] == []
     told = "\n".join(person.messages(it))
-    assert "1027" in told and "encrypted connection" in told
+    assert "refused the content" in told and "encrypted connection" in told
     assert "approve" not in told
     sent = len(person.messages(it))
     it.watchdog("check")

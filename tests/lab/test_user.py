@@ -59,7 +59,7 @@ def test_a_user_unit_is_started_by_a_tap_in_telegram(lab):
     out, err = asking.communicate(timeout=200)
     assert not it.gateway.is_down(), out + err
     it.gateway.answers("are you back?")
-    person.hears_the_end(it, "pproved by anna via telegram")
+    person.hears_the_end(it, "pproved by anna via Telegram")
     assert any(
         "verified" in one.get("text", "") or "started" in one.get("text", "").lower() for one in sent()[1:]
     ), sent()
