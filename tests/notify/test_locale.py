@@ -14,8 +14,10 @@ import pytest
 from talk import BOOK, MINUTE, NOW, STUCK, context, ended, incident, plan, report
 
 from watchdog.config.notify_settings import NotifySettings, Secret, Target
+from watchdog.gateway.reasons import Warn
 from watchdog.job import load_rules
 from watchdog.model import Change, Hold, Reason, phrase, plain
+from watchdog.notify import lines
 from watchdog.notify.apprise_child import _WHYS as WHYS
 from watchdog.notify.choose import Proposal, Selection
 from watchdog.notify.compose import compose, daily
@@ -216,6 +218,27 @@ def test_a_restart_that_helped_is_titled_as_its_result(language: str, title: str
     done = Proposal(plan(), outcomes=outcomes)
     chosen = Selection(News.FIXED, (of("session-stuck"),), "high", done)
     assert compose(chosen, context(language)).title == title
+
+
+@pytest.mark.parametrize(
+    ("language", "says"),
+    [
+        (
+            "en",
+            "Started without variables that it had before: HTTPS_PROXY, TOKEN; .env of its home can hold them.",
+        ),
+        ("zh", "启动时缺少之前有的环境变量：HTTPS_PROXY、TOKEN；可以写进 home 的 .env。"),
+    ],
+)
+def test_the_result_names_the_variables_that_the_new_gateway_lacks(language: str, says: str):
+    warned = replace(plan(), warnings=(Reason(Warn.WILL_LACK, {"names": ("HTTPS_PROXY", "TOKEN")}),))
+    outcomes = (ended("d", "step 1 of 1", True, "running"), ended("d", "plan 7", True, "done"))
+    chosen = Selection(News.FIXED, (), "high", Proposal(warned, outcomes=outcomes))
+    assert says in compose(chosen, context(language)).body.splitlines()
+    assert says in lines.result(outcomes, warned, context(language))
+    failed = (ended("d", "plan 7", False, "no"),)
+    not_started = Selection(News.NOT_FIXED, (), "high", Proposal(warned, outcomes=failed))
+    assert says not in compose(not_started, context(language)).body
 
 
 @pytest.mark.parametrize(

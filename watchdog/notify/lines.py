@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from watchdog.gateway.reasons import Warn
 from watchdog.model import Outcome, OutcomeKind, Plan, Reason
 from watchdog.notify.choose import Proposal, leads_to
 from watchdog.notify.context import CODE, MessageContext
@@ -68,7 +69,17 @@ def result(outcomes: Sequence[Outcome], plan: Plan, context: MessageContext) -> 
         bad = next(outcome for outcome in outcomes if not outcome.ok)
         return step_line(bad, context) if len(outcomes) > 1 else context.say(bad.reason)
     checked = next((outcome for outcome in outcomes if outcome.kind == OutcomeKind.VERIFICATION), None)
-    return " · ".join([*done(plan, context), *([context.say(checked.reason)] if checked else [])])
+    verified = [context.say(checked.reason)] if checked else []
+    return " · ".join([*done(plan, context), *verified, *lacking(plan, context)])
+
+
+def lacking(plan: Plan, context: MessageContext) -> list[str]:
+    """What a gateway that was started again has not: variables that the one before had."""
+    return [
+        context.text("line.lacks", names=warning.fields["names"])
+        for warning in plan.warnings
+        if warning.key == Warn.WILL_LACK
+    ]
 
 
 def headline_of(lead: Subject, own: Sequence[Subject], context: MessageContext) -> str:
@@ -208,6 +219,7 @@ def outcome_lines(proposal: Proposal, context: MessageContext) -> list[str]:
     steps = proposal.outcomes[:-1] or proposal.outcomes
     lines = [proposal.answer] if proposal.answer else []
     lines += [f"• {step_line(outcome, context)}" for outcome in steps][:SHOWN]
+    lines += lacking(proposal.plan, context) if proposal.outcomes[-1].ok else []
     took = proposal.outcomes[-1].took or sum((outcome.took for outcome in steps), timedelta(0))
     return [*lines, context.text("line.took", span=took)] if took >= timedelta(seconds=1) else lines
 
