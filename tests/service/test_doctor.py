@@ -23,10 +23,11 @@ from watchdog.cli import main
 from watchdog.cli.context import job_of
 from watchdog.gateway.machine import GatewayProcess
 from watchdog.gateway.machine import Machine as RealMachine
-from watchdog.gateway.supervisor import PROCESS, SYSTEM, Supervisor
+from watchdog.gateway.supervisor import DOCKER, PROCESS, SYSTEM, Supervisor
 from watchdog.gateway.supervisor import UNKNOWN as NOTHING
 from watchdog.job import Job
-from watchdog.model import plain
+from watchdog.model import Reason, plain
+from watchdog.reports.status import Status
 from watchdog.service import doctor, install
 from watchdog.service import doctor as selfcheck
 from watchdog.service.doctor import BAD, OK, UNKNOWN, Check, examine
@@ -345,3 +346,65 @@ def test_the_json_of_doctor_and_status_is_json(job: Job, capsys: pytest.CaptureF
     for command in ("doctor", "status"):
         main([command, "--json", *where])
         assert isinstance(json.loads(capsys.readouterr().out), dict)
+
+
+def with_settings(job: Job, text: str) -> Job:
+    (job.config / "settings.yaml").write_text(text)
+    where = {"home": str(job.home), "config": str(job.config), "state": str(job.state)}
+    return job_of(argparse.Namespace(**where), NOW)
+
+
+TELEGRAM = """
+replies:
+  channels:
+    - telegram: {{token: '{token}', approvers: [{{name: anna, id: '{id}'}}]}}
+"""
+TOKEN = "123456789:AAEhBOweik6ad9r_QXMENQjcrGbqCr4K-bc"
+
+
+def test_the_gateways_own_bot_is_no_reply_channel(job: Job) -> None:
+    (job.home / ".env").write_text(f"TELEGRAM_BOT_TOKEN={TOKEN}\n")
+    told = answers(with_settings(job, TELEGRAM.format(token=TOKEN, id=1111)))["replies telegram"]
+    assert told.state == BAD and "the bot of the gateway itself" in told.says and TOKEN not in told.says
+
+
+@pytest.mark.parametrize("number", ["@anna", "anna", "-1001234", "0"])
+def test_an_approver_who_can_match_no_answer_is_named(job: Job, number: str) -> None:
+    told = answers(with_settings(job, TELEGRAM.format(token=TOKEN, id=number)))["replies telegram"]
+    assert told.state == BAD and f"anna ({number})" in told.says
+
+
+def test_a_reply_channel_that_can_work_is_well(job: Job) -> None:
+    told = answers(with_settings(job, TELEGRAM.format(token=TOKEN, id=1111)))["replies telegram"]
+    assert told.state == OK and told.says == "answers by anna"
+
+
+def test_an_address_that_apprise_does_not_know_is_told_and_not_shown(job: Job, capfd) -> None:
+    text = "notify: {targets: [{name: phone, url: 'telegrm://123:secret/42'}]}"
+    told = answers(with_settings(job, text))["target phone"]
+    assert told.state == BAD and "not an address that Apprise knows" in told.says
+    assert "secret" not in told.says + "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize(
+    ("runs", "state", "says"),
+    [
+        (True, OK, "by cron (*/15 * * * *)"),
+        (False, BAD, "no cron daemon runs here"),
+        (None, UNKNOWN, "cannot be seen from here"),
+    ],
+)
+def test_a_crontab_entry_counts_only_with_a_cron_daemon(
+    job: Job, runs: bool | None, state: str, says: str
+) -> None:
+    entry = Status(str(job.home), NOW, last=NOW, schedule=Reason("schedule.cron", {"fields": "*/15 * * * *"}))
+    told = doctor.schedule(job, entry, lambda: runs)
+    assert told.state == state and says in told.says
+
+
+def test_a_gateway_in_a_container_that_is_known_is_not_called_unseen(job: Job) -> None:
+    inside = Supervisor(DOCKER, "hermes", "me", container="hermes-gateway", found=plain("its volume"))
+    hidden = GatewayProcess(None, 0, 0)
+    shown = GatewayProcess(True, 812, 1)
+    told = answers(job, supervisor=inside, gateway=hidden, look=lambda: shown)["gateway"]
+    assert told.state == OK and told.says == "running in container hermes-gateway (process 812 outside)"

@@ -19,6 +19,7 @@ LANGUAGES = ("en", "zh")
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 FORMATS = ("auto", "text", "markdown", "html")
 ENVIRONMENT = "HERMES_WATCHDOG_NOTIFY"  # one or more target URLs, for those who have no settings file yet
+_IDS = {"telegram": r"[1-9]\d{0,18}", "matrix": r"@[^\s:]+:\S+"}  # ntfy's approvers have topics
 _BIG = 65_536  # bytes of a secret file
 _LOOPBACK = r"http://(?:localhost|127(?:\.[0-9]{1,3}){3}|\[::1\])(?::[0-9]{1,5})?(?:/[\w./~-]*)?"
 
@@ -149,6 +150,12 @@ class Channel:
     room: str = ""  # Matrix' room, Telegram's group; empty: each approver alone
     escalation: bool = False  # asked only when half of the time has passed without an answer
     time_limit: timedelta = timedelta(seconds=10)
+
+    @property
+    def unmatched(self) -> tuple[Approver, ...]:
+        """Approvers whose id no answer can bear: a name where Telegram sends a number."""
+        form = _IDS.get(self.kind, "")
+        return tuple(approver for approver in self.approvers if not re.fullmatch(form, approver.id))
 
 
 @dataclass(frozen=True)

@@ -176,6 +176,14 @@ def outgoing_message(number: int, notification: Notification, more: Sequence[str
     )
 
 
+def is_known_address(url: str) -> bool:
+    """Whether Apprise knows the kind of this address; nothing is sent, and nothing of it is logged."""
+    import apprise  # slow to import; a check leaves it to its child
+
+    apprise.logger.disabled = True  # it would write the address
+    return apprise.Apprise.instantiate(url) is not None
+
+
 def send(outgoing: Mapping[Target, Sequence[Outgoing]]) -> tuple[Delivery, ...]:
     """Everything at once, each target within its own time limit; never raises, one answer per message."""
     deliveries: list[Delivery] = []

@@ -10,12 +10,14 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from watchdog import __version__
+from watchdog.approval.questions import refused
 from watchdog.config.rules import unknown_auto
 from watchdog.errors import ConfigError, WatchdogError
 from watchdog.gateway.machine import Machine, measure_machine
@@ -24,6 +26,7 @@ from watchdog.gateway.supervisor import PROCESS, SYSTEM, USER
 from watchdog.gateway.supervisor import UNKNOWN as NOTHING
 from watchdog.job import Job
 from watchdog.model import LOGS
+from watchdog.notify.deliver import is_known_address
 from watchdog.notify.run import own_command
 from watchdog.notify.translate import in_english
 from watchdog.reports.status import Status
@@ -66,6 +69,7 @@ def examine(job: Job, measure: Callable[[Job], Machine] | None = None) -> list[C
         found += guarded("clock", lambda: [time_of_day(job)])
     found += guarded("store", lambda: store(job))
     found += guarded("targets", lambda: targets(job))
+    found += guarded("replies", lambda: replies(job))
     found += guarded("schedule", lambda: _of_status(job))
     return found
 
@@ -204,6 +208,8 @@ def measured(job: Job) -> Machine:
 def gateway(job: Job, machine: Machine) -> Iterator[Check]:
     """Its process, its release, what runs it, whether we may restart it, and its journal."""
     seen, who = machine.gateway, machine.supervisor
+    if seen.alive is None and who.container:
+        seen = machine.now_gateway()  # the engine knows what cannot be seen from outside
     if seen.alive:
         since = f", since {clock(seen.started_at)}" if seen.started_at else ""
         place = (
@@ -332,9 +338,13 @@ def targets(job: Job) -> Iterator[Check]:
             failing = {row["name"]: (row["failures"], row["says"]) for row in rows}
     for target in known:
         try:
-            target.url.reveal()
+            known_scheme = all(map(is_known_address, target.url.lines()))
         except WatchdogError as error:
             yield Check(f"target {target.name}", BAD, str(error))
+            continue
+        if not known_scheme:
+            why = f"{target.url.where}: this is not an address that Apprise knows"
+            yield Check(f"target {target.name}", BAD, why, "https://appriseit.com/services/ lists them")
             continue
         if target.name in failing:
             count, says = failing[target.name]
@@ -352,7 +362,46 @@ def targets(job: Job) -> Iterator[Check]:
             )
 
 
-def schedule(job: Job, told: Status) -> Check:
+def replies(job: Job) -> Iterator[Check]:
+    """Whether an answer could arrive by each reply channel, without asking it."""
+    for channel in job.settings.notify.replies.channels:
+        name = f"replies {channel.kind}"
+        for secret in (channel.token, *(approver.topic for approver in channel.approvers)):
+            if secret is not None:
+                secret.reveal()
+        if why := refused(channel, job.home):
+            yield Check(name, BAD, why)
+        elif channel.unmatched:
+            wanted = "the number that Telegram gives a user" if channel.kind == "telegram" else "@name:server"
+            names = ", ".join(f"{each.name} ({harmless(each.id, 60)})" for each in channel.unmatched)
+            yield Check(name, BAD, f"no answer can match the approver {names}; write {wanted} as id")
+        else:
+            yield Check(name, OK, "answers by " + ", ".join(each.name for each in channel.approvers))
+
+
+CRON_DAEMONS = {"cron", "crond", "fcron", "supercronic", "bcron-sched", "dcron", "cronie"}
+
+
+def cron_runs() -> bool | None:
+    """Whether a cron daemon is at work here; None where that cannot be seen."""
+    names = set()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError):
+            names.add(Path(f"/proc/{pid}/comm").read_text().strip())
+    if names & CRON_DAEMONS:
+        return True
+    hidden = not os.path.exists("/proc/1/comm")  # hidepid: processes of others are not shown
+    by_systemd = os.path.exists("/usr/lib/systemd/system-generators/systemd-crontab-generator")
+    return None if hidden or by_systemd else False
+
+
+def schedule(job: Job, told: Status, cron: Callable[[], bool | None] = cron_runs) -> Check:
+    if told.schedule is not None and told.schedule.key == "schedule.cron" and not (runs := cron()):
+        if runs is None:
+            why = f"{told.runs_by}; whether a cron daemon runs cannot be seen from here"
+            return Check("schedule", UNKNOWN, why)
+        why = f"{told.runs_by}, but no cron daemon runs here: no check is made"
+        return Check("schedule", BAD, why, "sudo systemctl enable --now cron    # or crond; or: crond")
     if told.runs_by and told.last and job.now - told.last > timedelta(days=1):
         return Check(
             "schedule",
