@@ -118,6 +118,21 @@ def test_a_restart_that_is_not_verified_is_not_called_a_chat_unstuck(store, mach
     assert "unstuck" not in as_text(report, reader_of("en", BOOK, machine.now))
 
 
+@pytest.mark.parametrize("turns", [0, 1])
+def test_a_restart_counts_once_in_the_budget_also_when_it_waited_for_a_turn(store, machine, turns):
+    machine.turns, machine.limits = turns, replace(machine.limits, per_hour=2)
+    go(store, machine, approved(store, machine))
+    waited = machine.starts[-1] - START
+    assert (waited >= machine.limits.wait_for_turns) == bool(turns)
+    rows.note_starts(store, machine.starts)  # the next check sees the new process
+    machine.now += timedelta(minutes=20)
+    machine.alive, machine.turns = False, 0
+    machine.wrong = [replace(DEAD, first_at=machine.now, opened_at=machine.now, last_seen_at=machine.now)]
+    assert waits_for(propose(machine, store)[0]) == ""  # of two starts an hour, one is used
+    machine.limits = replace(machine.limits, per_hour=1)
+    assert "was started 1 time in the last hour" in waits_for(propose(machine, store)[0])
+
+
 def report_of(machine):
     return Report(machine.now, machine.now, "/home/h/.hermes", {}, (), {}, (), ())
 

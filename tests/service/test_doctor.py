@@ -408,3 +408,22 @@ def test_a_gateway_in_a_container_that_is_known_is_not_called_unseen(job: Job) -
     shown = GatewayProcess(True, 812, 1)
     told = answers(job, supervisor=inside, gateway=hidden, look=lambda: shown)["gateway"]
     assert told.state == OK and told.says == "running in container hermes-gateway (process 812 outside)"
+
+
+@pytest.mark.parametrize("words", [["doctor"], ["check", "--dry-run"]])
+def test_looking_leaves_no_file_where_podman_would_make_some(
+    job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    """Asked for the first time, podman makes its folders in the user's home."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    podman = tools / "podman"
+    podman.write_text(f"#!/bin/sh\n/bin/mkdir -p {tmp_path}/.local/share/containers\n")
+    podman.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tools))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    if ROOT and Path("/var/lib/containers/storage").is_dir():
+        pytest.skip("podman is in use on this machine")
+    before = sorted(str(path) for path in tmp_path.rglob("*"))
+    main([*words, "--home", str(job.home), "--config", str(job.config), "--state", str(job.state)])
+    assert sorted(str(path) for path in tmp_path.rglob("*")) == before
