@@ -211,6 +211,10 @@ def test_the_readme_names_every_command_rule_and_exit_code():
     )
 
 
+def test_the_readme_counts_the_rules():
+    assert f"[{len(BOOK.rules)} rules]" in README and f"| {len(BOOK.rules)} faults of" in README
+
+
 def test_the_dry_run_in_the_readme_has_todays_words():
     shown = re.search(r"```\nDry run over.*?```", README, re.DOTALL).group()
     rule = BOOK.rule("database-broken")

@@ -86,7 +86,7 @@ def add_arguments(subparsers: Any) -> None:
         "repair a database on a copy and swap it in",
         "Stop the gateway first: heal refuses while any process has the file open. The original goes to "
         "FILE.quarantine with a manifest; `db undo FILE` puts it back. Exit 0: healed, nothing lost or in doubt · "
-        "1: not healed, or some rows are lost or doubtful (said per table).",
+        "1: not healed, or some rows are lost or doubtful (reported per table).",
         "hermes-watchdog db heal ~/.hermes/state.db --dry-run\n"
         "  hermes-watchdog db heal ~/.hermes/state.db --yes --json",
     ).add_to(commands)
@@ -103,7 +103,7 @@ def add_arguments(subparsers: Any) -> None:
         "undo",
         "db_repair:run_undo",
         "put back the file that the last heal replaced",
-        "What is there now goes to quarantine first, so undo itself can be undone by hand.",
+        "What is there now goes to quarantine first, so nothing is lost.",
         "hermes-watchdog db undo ~/.hermes/state.db",
     ).add_to(commands)
     undo.add_argument("file", metavar="FILE")
@@ -114,7 +114,7 @@ def add_arguments(subparsers: Any) -> None:
         "db_repair:run_migrate",
         "add the columns a table lacks",
         "Names, types, defaults and indexes come from the schema of the installed Hermes, never from a log "
-        "line. A backup is taken first; a running gateway does not mind.",
+        "line. A backup is taken first. It is safe while the gateway runs.",
         "hermes-watchdog db migrate ~/.hermes/kanban.db --dry-run",
     ).add_to(commands)
     migrate.add_argument("file", metavar="FILE")
