@@ -280,6 +280,7 @@ def test_in_maintenance_the_watchdog_looks_and_does_nothing(story):
     from watchdog.store import messages
 
     story.machine.wrong, story.machine.limits = [STUCK], Limits(auto=("restart-gateway",))
-    messages.silence(story.store, "*", START + timedelta(hours=2), "moving", "ann", START)
+    moving = messages.Silence(0, "*", START + timedelta(hours=2), "moving", "ann", START)
+    messages.add_silence(story.store, moving)
     story.at("10:00").check()
     assert story.hold == "maintenance" and story.machine.ran == []

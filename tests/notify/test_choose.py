@@ -330,7 +330,7 @@ def test_what_was_silenced_is_told_when_the_silence_is_over_and_it_is_still_ther
     sent: list[notify.Outgoing],
 ):
     with Store.in_memory() as store:
-        messages.silence(store, "session-stuck", NOW + HOUR, "known", "anna", NOW)
+        messages.add_silence(store, Silence(0, "session-stuck", NOW + HOUR, "known", "anna", NOW))
         tell(report(Change("opened", incident(recipe=None))), store, PHONE, NOW)
         assert sent == []
         later = NOW + HOUR + MINUTE

@@ -11,6 +11,7 @@ import inject
 import pytest
 
 from watchdog.errors import WatchdogError
+from watchdog.sqlite import migrate as module
 from watchdog.sqlite.heal import migrate
 from watchdog.sqlite.inspect import look
 from watchdog.sqlite.migrate import why_not_addable
@@ -96,11 +97,12 @@ def test_a_live_writer_does_not_mind(old_board):
     reader.close()
 
 
-def test_a_held_write_lock_is_waited_for_then_reported(old_board):
+def test_a_held_write_lock_is_waited_for_then_reported(old_board, monkeypatch):
+    monkeypatch.setattr(module, "WAIT", 0.05)
     live = sqlite3.connect(old_board, isolation_level=None)
     live.execute("BEGIN IMMEDIATE")
     with pytest.raises(WatchdogError, match="locked; nothing was changed"):
-        migrate(old_board, reference=NEW, timeout=0.05)
+        migrate(old_board, reference=NEW)
     live.close()
 
 

@@ -21,7 +21,7 @@ __all__ = [
     "submit",
 ]
 
-# Loaded on first use: a quiet check asks nobody.
+# Loaded on first use: a quiet check asks no question.
 __getattr__ = lazy(
     __name__,
     questions=(

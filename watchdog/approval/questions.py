@@ -30,7 +30,7 @@ from watchdog.store.questions import Place, Question
 from watchdog.text import redact
 from watchdog.values import replace
 
-ASK_AGAIN = timedelta(hours=4)  # after a question that nobody answered; no answer is a no
+ASK_AGAIN = timedelta(hours=4)  # after a question without an answer; no answer is a no
 COMES_AND_GOES = timedelta(hours=2)  # from the last but one question that was no longer needed
 LONGEST = 2800  # characters of a question; the shortest limit of a channel is 4,096 bytes
 DRILL = "drill"  # stands for the recipe of a plan that does nothing
@@ -75,7 +75,7 @@ def proposals(report: Report, ended: Sequence[Proposal], messenger: Messenger) -
 
 
 def may_ask(store: Store, plan: Plan, now: datetime) -> bool:
-    """Whether nobody has been asked this, or the last question is long enough ago."""
+    """Whether this has not been asked yet, or the last question is long enough ago."""
     stored = rows.get(store, plan.id) if plan.id else None
     if stored and stored.state == "pending" and stored.expires_at - now < plan.lasts / 2:
         return False  # recorded in quiet hours; the next record leaves enough time to answer
@@ -145,7 +145,7 @@ def ask_questions(
 
 
 def reached(places: Collection[str], settings: NotifySettings) -> frozenset[str]:
-    """The targets that lead to one of these places: whoever reads them has the message already."""
+    """The targets that lead to one of these places: their readers have the message already."""
     addresses = [
         channels.module(channel).address(channel, name)
         for channel in settings.replies.channels

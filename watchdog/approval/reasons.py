@@ -31,7 +31,7 @@ class Said(StrEnum):
 
 
 class End(StrEnum):
-    """Why a question or an approval is over without its plan having been carried out."""
+    """Why a question or an approval ended without its plan having been carried out."""
 
     PLAN_CHANGED = "ended.plan-changed"
     NO_ANSWER = "ended.no-answer"

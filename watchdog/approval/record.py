@@ -118,7 +118,7 @@ def _end(store: Store, stored: Stored, state: str, reason: Reason, now: datetime
 def new_code(store: Store, plan_id: int, via: str, now: datetime, to: str = "") -> str:
     """A fresh code for one approver or channel; only its hash stays here.
 
-    It lives as long as the question.
+    It is valid as long as the question.
     """
     code = "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
     hashed = _hash(store, code)
@@ -138,7 +138,7 @@ def answer(store: Store, reply: GivenAnswer, now: datetime, limits: Limits | Non
         _note_stranger(store, reply, now)
         return Answer(False, Reason(Said.NOT_ALLOWED, who))
     word = _word(reply.code)
-    if len(word) != LENGTH:  # nobody guesses a code by a word of another length: it costs no try
+    if len(word) != LENGTH:  # a word of another length cannot be a guess at a code: it costs no try
         return Answer(False, Reason(Said.WRONG_FORM, {"length": LENGTH, "given": len(word)}))
     given = _hash(store, word)  # slow on purpose, so before the lock
     with store.atomic() as db:
@@ -170,7 +170,7 @@ def answer(store: Store, reply: GivenAnswer, now: datetime, limits: Limits | Non
 
 
 def _is_theirs(row: dict[str, Any], reply: GivenAnswer) -> bool:
-    """A code is good where it was sent, for whom it was sent to; and on the host."""
+    """A code is good for the person and the place that it was sent to, and on the host."""
     here = (COMMAND_LINE, PAGE) if reply.via == PAGE else (reply.via,)
     return reply.via == COMMAND_LINE or (row["via"] in here and row["to"] in ("", None, reply.by))
 
@@ -272,7 +272,7 @@ def _why_closed(store: Store, stored: Stored) -> Reason:
 
 
 def expire(store: Store, now: datetime) -> tuple[int, ...]:
-    """No answer is a no: open questions whose time is over, each told once."""
+    """No answer is a no: open questions whose time has passed, each told once."""
     late = [stored for stored in rows.in_state(store, "pending") if stored.expires_at <= now]
     reason = Reason(End.NO_ANSWER)
     return tuple(stored.id for stored in late if _end(store, stored, "expired", reason, now))
@@ -291,7 +291,7 @@ def withdraw(store: Store, keep: Collection[str], now: datetime) -> tuple[int, .
 def approved(store: Store, now: datetime, limits: Limits | None = None) -> tuple[int, ...]:
     """Plans that may be carried out now.
 
-    An approval that nobody took up in time is void, never used later.
+    An approval that was not carried out in time is void, never used later.
     """
     ready = []
     with store.atomic():

@@ -114,7 +114,7 @@ def parse(text: str) -> ParsedAnswer | None:
 
 
 def attempted(text: str) -> bool:
-    """Whether somebody seems to have meant an answer; chatter in a room is left alone."""
+    """Whether the text looks like an attempt to answer; chatter in a room is left alone."""
     if (found := _ATTEMPT.fullmatch(text[: LONG + 1])) and found[1].lower() in VERBS:
         return True
     if (found := _TOO_SHORT.fullmatch(text[: LONG + 1])) is None:

@@ -70,7 +70,7 @@ WHERE = {"--home": "home", "--config": "config", "--state": "state"}
 
 
 def entry() -> None:
-    """The console script. A command lives for a moment: what the end of the process frees is not freed before."""
+    """The console script. A command runs for a moment: memory is left for the end of the process to free."""
     gc.set_threshold(50_000)
     code = main()
     try:

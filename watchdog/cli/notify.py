@@ -157,9 +157,7 @@ def run_silence(args: argparse.Namespace) -> int:
     known = {rule.id for rule in job.book.rules} | {"blind", "target", "disarmed"}
     with store_of(job) as store:
         keys = {row[0] for row in store.db.execute("SELECT DISTINCT key FROM incidents")}
-        made = messages.silence(
-            store, args.what, job.now + args.span, exact(args.because, 200), person(), job.now
-        )
+        made = messages.add_silence(store, _new_silence(args.what, args, job))
     unknown = rule not in known and args.what not in keys
     if args.json:
         print_json({**_json(made), "known": not unknown})
@@ -207,9 +205,7 @@ def run_maintenance(args: argparse.Namespace) -> int:
             complain(f"for how long? {command_of(job)} maintenance on --for 2h")
             return CONFIG
         with store_of(job) as store:
-            now_on: Silence | None = messages.silence(
-                store, "*", job.now + args.span, exact(args.because, 200), person(), job.now
-            )
+            now_on: Silence | None = messages.add_silence(store, _new_silence("*", args, job))
     elif args.switch == "off":
         with store_of(job) as store:
             before = messages.maintenance(store, job.now)
@@ -289,6 +285,10 @@ def _try_channels(job: Job) -> list[tuple[str, str]]:
             except WatchdogError as error:
                 found.append((f"answers by {place}", fit(str(error))))
     return found
+
+
+def _new_silence(what: str, args: argparse.Namespace, job: Job) -> Silence:
+    return Silence(0, what, job.now + args.span, exact(args.because, 200), person(), job.now)
 
 
 def _line(silence: Silence, job: Job) -> str:

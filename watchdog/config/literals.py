@@ -1,4 +1,4 @@
-"""What can be told of a pattern without matching it: the words it needs, how it begins, how slow it can
+"""What is known about a pattern without matching it: the words it needs, how it begins, how slow it can
 become.
 
 The words are the cheap test that comes before the slow one: a record without them is never parsed.

@@ -18,7 +18,7 @@ from watchdog.store.plans import Stored
 
 
 def check_approval(stored: Stored, job: RepairJob) -> None:
-    """The approval: there, for exactly this, not too old, and nobody said stop since."""
+    """The approval: there, for exactly this plan, not too old, and not withdrawn since."""
     now, plan, machine = job.now(), stored.plan, job.machine
     current = rows.get(job.store, stored.id) or stored
     if current.state != "approved":
@@ -113,7 +113,7 @@ def begin(stored: Stored, job: RepairJob) -> None:
 
 
 def _refused(stored: Stored, job: RepairJob) -> Reason | None:
-    """Ends a plan that somebody said no to before its first step; the caller holds the transaction."""
+    """Ends a plan that was refused before its first step; the caller holds the transaction."""
     by = rows.refused_by(job.store, stored.id)
     if not by:
         return None

@@ -43,7 +43,7 @@ def find_interrupted(store: Store, machine: Machine) -> tuple[Outcome, ...]:
                         found.append(not_done(stored.plan.digest, stored.id, reason))
             return tuple(found)
     except PlanRefused:
-        return ()  # its watchdog lives and works on it
+        return ()  # the watchdog that began it is still running
 
 
 def _where(stored: Stored, store: Store, machine: Machine) -> Reason:

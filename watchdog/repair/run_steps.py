@@ -135,7 +135,7 @@ def undoing(plan: Plan, failed_at: int, alive: bool | None) -> tuple[Step, ...]:
     left stopped.
 
     A repair that failed left its file as it was; undoing it would take back an older, good one. And a heal
-    that passed its gate stays when it was another repair that failed: the broken file would help nobody.
+    that passed its gate stays when it was another repair that failed: putting the broken file back would help no one.
     """
     another = failed_at < len(plan.steps) and plan.steps[failed_at].kind != "gateway"
     repaired = {

@@ -14,7 +14,9 @@ from watchdog.plan.planner import untreated
 from watchdog.repair.reasons import About, Verification
 from watchdog.text import harmless
 
-SETTLED = timedelta(seconds=20)  # a gateway that lives this long after a start did not die of starting
+SETTLED = timedelta(
+    seconds=20
+)  # a gateway that still runs this long after its start did not fail at starting
 POLL = 5.0  # seconds
 
 
@@ -25,7 +27,7 @@ class Look:
     incidents: tuple[Incident, ...]
     book: Rulebook
     not_checked: Mapping[str, str] = field(default_factory=dict)  # rule -> why; blind is not quiet
-    # rule -> the file that switched it off: nobody looks with it
+    # rule -> the file that switched it off: it is not evaluated
     off: Mapping[str, str] = field(default_factory=dict)
     # incidents (rule and key) that could be judged neither there nor gone
     unsure: frozenset[str] = frozenset()
@@ -62,7 +64,7 @@ class Sight:
 def verify(
     plan: Plan, machine: Machine, look_again: LookAgain, since: datetime
 ) -> tuple[Outcome, frozenset[str]]:
-    """Look until it is well or the time is over; also which of its incidents still hold.
+    """Look until it is well or the time has passed; also which of its incidents still hold.
 
     What cannot be seen for now is waited for, and is not well. A platform that was connected before and does
     not come back is waited for, too; its provider may be down, so that is no failure, but it is said. A rule that its owner switched off will not be

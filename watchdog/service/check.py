@@ -57,7 +57,7 @@ def _check(job: Job, now: datetime) -> Report:
         _ping(job, "start")
         try:
             with time_limit(job.settings.time_limit):
-                # A check that somebody starts answers now; only rules with a slower pace of their own wait.
+                # A check that a person starts answers now; only rules with a slower pace of their own wait.
                 slower = [rule for rule in job.book.rules if rule.every != EVERY_CHECK]
                 ready = {rule.id for rule in due(slower, last_runs(store), now, job.settings.zone)}
                 rules = tuple(

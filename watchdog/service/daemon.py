@@ -83,7 +83,7 @@ class Daemon:
     say: Callable[[str], None]
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     wait: Callable[[float], None] | None = None
-    # has somebody answered a question?
+    # has a question been answered?
     heard: Callable[[Job, datetime], bool] = lambda job, now: False
     # an edit of the files was read; the error says why it is not used
     edited: Callable[[Job, Exception | None, datetime], None] = lambda job, error, now: None

@@ -1,4 +1,4 @@
-"""What the long-running mode tells of itself: a small file that `status` reads without loading a scheduler."""
+"""What the long-running mode writes about itself: a small file that `status` reads without loading a scheduler."""
 
 from __future__ import annotations
 

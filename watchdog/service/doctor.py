@@ -75,10 +75,12 @@ def examine(job: Job, measure: Callable[[Job], Machine] | None = None) -> list[C
 
 
 def _of_status(job: Job) -> list[Check]:
-    told = schedule_status(job)
-    found = [schedule(job, told)]
-    if told.disarmed:
-        since = f"since {clock(told.disarmed.at)} by {told.disarmed.by}: {in_english(told.disarmed.why)}"
+    status = schedule_status(job)
+    found = [schedule(job, status)]
+    if status.disarmed:
+        since = (
+            f"since {clock(status.disarmed.at)} by {status.disarmed.by}: {in_english(status.disarmed.why)}"
+        )
         found.append(Check("acting", BAD, f"disarmed {since}", f"{command_of(job)} arm"))
     return found
 

@@ -1,7 +1,7 @@
 """How far the units that `install` writes are locked up: as far as the job allows.
 
 What a unit may not do, a gateway that it starts may not do either: it would live in the same sandbox. So a
-watchdog whose gateway is nobody's unit gets none, and one that is locked up starts no such gateway.
+watchdog whose gateway belongs to no unit gets none, and one that is locked up starts no such gateway.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SystemCallArchitectures=native
 SystemCallFilter=@system-service
 SystemCallErrorNumber=EPERM
 """
-# Of root's rights those that it uses: to read and mend what belongs to the gateway's user and give it back,
+# Of root's rights those that it uses: to read and repair what belongs to the gateway's user and give it back,
 # to become that user, to look at the gateway's process and end it, to see whether gateway.lock is open.
 _FULL = """\
 ProtectSystem=strict

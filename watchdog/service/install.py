@@ -32,7 +32,7 @@ STOP_LIMIT = timedelta(minutes=10)  # a repair that was begun is finished before
 
 @dataclass(frozen=True)
 class Entry:
-    """For whom and with what the checks are run."""
+    """The user that runs the checks, and the program that does."""
 
     home: Path
     python: str
@@ -126,7 +126,7 @@ def unit_files(entry: Entry, kind: str) -> list[UnitFile]:
     name, mark = unit_name(entry.home), marks(entry.home)[0]
     common = (
         f"Environment=PATH={PATH}\nEnvironment=LC_ALL=C.UTF-8\n"
-        # A gateway that is nobody's unit and was started by us must survive our own end.
+        # A gateway that belongs to no unit and was started by us must survive our own end.
         "KillMode=process\nNice=5\nUMask=0077\n"
         f"{hardening.lines(entry.sandbox, entry.writes)}"
     )

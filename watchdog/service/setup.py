@@ -42,7 +42,7 @@ def find_homes(given: Path, units: Iterable[tuple[str, str]] | None = None) -> l
 
 
 def ntfy(config: Path, server: str, name: str) -> Phone:
-    """ntfy with a topic that nobody guesses, for messages and for answers by two buttons."""
+    """ntfy with a topic that cannot be guessed, for messages and for answers by two buttons."""
     topic = f"hermes-{secrets.token_hex(12)}"
     scheme, _, host = server.rstrip("/").partition("://")
     if scheme not in ("http", "https") or not host:

@@ -115,7 +115,7 @@ def gateway_seen(machine: Machine) -> GatewaySeen:
 
 
 def last_answer(job: Job) -> LastAnswer | None:
-    """The newest answer that the log of the last days tells of."""
+    """The newest answer in the logs of the last days."""
     answers = records_of("answered", job.sources(), job.now - ANSWERS_SINCE, job.now)
     if not answers:
         return None
@@ -124,7 +124,7 @@ def last_answer(job: Job) -> LastAnswer | None:
 
 
 def newest_backup(job: Job, path: Path) -> BackupAge:
-    """The newest verified backup, the daily one or one that was taken by hand."""
+    """The newest verified backup, the daily one or one of `db backup`."""
     name = str(path.relative_to(job.home)) if path.is_relative_to(job.home) else str(path)
     folders = (daily_backup.folder(job.state, path), backup.folder_for(path))
     reports = [report for folder in folders for report in backup.good_ones(folder, path.name)[:1]]

@@ -121,9 +121,9 @@ class Adoption:
         if cut or not pages.free_complete or not tree.root or not tree.table:
             return False  # an interior page of a table without rowid holds rows itself
         trees = (*self.survey.trees.values(), *self.survey.indexes.values())
-        lost = {number for one in trees for number in one.lost_pages}
-        # leaves of a torn index, or of a table without rowid, may lie about: they are none of this table's
-        others = any(one.missing for one in trees if not one.table)
+        lost = {number for other in trees for number in other.lost_pages}
+        # leaves of a torn index, or of a table without rowid, may lie about: they are not of this table
+        others = any(other.missing for other in trees if not other.table)
         passed = (INDEX_INTERIOR, INDEX_LEAF) if others else ()
         unexplained = (
             number
@@ -156,9 +156,11 @@ class Adoption:
         if first.tree.root:
             return False
         opened, image = self.survey.opened, self.pages.image
-        one = len(rest) == 1 and not rest[0].tree.missing and not rest[0].doubt
+        whole = len(rest) == 1 and not rest[0].tree.missing and not rest[0].doubt
         cut = image.torn or opened.declared > image.pages
-        return one or (not cut and len(self.pages.destroyed()) <= opened.schema_gaps and self._all_reached())
+        return whole or (
+            not cut and len(self.pages.destroyed()) <= opened.schema_gaps and self._all_reached()
+        )
 
     def _all_reached(self) -> bool:
         return not any(part.tree.missing for parts in self.parts.values() for part in parts if part.tree.root)

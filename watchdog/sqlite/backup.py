@@ -239,7 +239,7 @@ def _copy(path: str, part: Path) -> Copied:
 
 
 def work(asked: list[str], tick: Callable[[str], None]) -> dict[str, Any]:
-    """Copy a live database and check the copy, in the child: when nobody else wants the processor or the disk."""
+    """Copy a live database and check the copy, in the child, at the lowest priority for processor and disk."""
     path, to = asked
     mark: dict[str, Any] = {}
     with suppress(OSError):  # the disk follows the processor's class: ioprio_get(2)
@@ -369,7 +369,7 @@ def fsync(path: str | os.PathLike) -> None:
 
 
 def give(path: str | os.PathLike, owner: os.stat_result, mode: int | None = None) -> None:
-    """Make a file belong to whom the database belongs."""
+    """Give a file to the owner of the database."""
     if mode is not None:
         os.chmod(path, mode)
     if os.geteuid() == 0:

@@ -46,7 +46,7 @@ class Candidate:
     says: tuple[str, ...] = ()
     salvage: str = ""  # a side file with what has no place in the tables
     refused: tuple[str, ...] = ()
-    mended: int = 0  # rows whose content was put right from another copy
+    corrected: int = 0  # rows whose content came from another copy
 
     @property
     def harm(self) -> int:
@@ -71,27 +71,27 @@ def judged(candidate: Candidate, job: DatabaseRepair, survey: Survey | None, reb
     """The candidate with what the witnesses say of it."""
     if survey is None:
         return candidate
-    said = testify(survey, candidate.file, rebuilt, job.known.rows or {})
+    testimony = testify(survey, candidate.file, rebuilt, job.known.rows or {})
     tallies = {name: replace(tally) for name, tally in candidate.tallies.items()}
     for table, tally in tallies.items():
-        named: Mapping[int, int] = said.lost.get(table, {})
+        named: Mapping[int, int] = testimony.lost.get(table, {})
         # where the table misses nothing, an index that alone names more rows may be the one that is old
         sure = sum(number > 1 or survey.may_miss(table, rowid) for rowid, number in named.items())
         counted = candidate.salvage and tally.lost_most  # the page scan has heard the same witnesses
-        least, most = said.lost_more.get(table, (0 if counted else sure, len(named)))
+        least, most = testimony.lost_more.get(table, (0 if counted else sure, len(named)))
         tally.lost, tally.lost_most = max(tally.lost, least), max(tally.lost, most, tally.lost_most)
     doubtful = {table: dict(rows) for table, rows in candidate.doubtful.items()}
-    for table, rows in said.doubtful.items():
+    for table, rows in testimony.doubtful.items():
         for rowid, why in rows.items():
             if rowid not in doubtful.setdefault(table, {}):
                 doubtful[table][rowid] = why
                 tallies[table].saved -= 1
                 tallies[table].reconstructed += 1
     disagreements = [
-        one
-        for one in said.disagreements
-        if one.witness not in (WitnessKind.BACKUP, WitnessKind.SEQUENCE, WitnessKind.FOREIGN_KEYS)
-        or not tallies.get(one.table, Tally()).lost_most
+        disagreement
+        for disagreement in testimony.disagreements
+        if disagreement.witness not in (WitnessKind.BACKUP, WitnessKind.SEQUENCE, WitnessKind.FOREIGN_KEYS)
+        or not tallies.get(disagreement.table, Tally()).lost_most
     ]
     if job.unreadable:
         disagreements.append(Disagreement(WitnessKind.SECTORS, "", job.unreadable))

@@ -100,9 +100,9 @@ def _orphans_by_index(db: sqlite3.Connection, table: str, reference: tuple) -> i
     types = [
         {
             text(row[1]).lower(): text(row[2]).upper()
-            for row in db.execute(f"PRAGMA table_info({quoted(one)})")
+            for row in db.execute(f"PRAGMA table_info({quoted(name)})")
         }
-        for one in (table, parent)
+        for name in (table, parent)
     ]
     if not key or types[0].get(column.lower()) != types[1].get(key.lower(), "?"):
         return None  # compared as what? SQLite knows
@@ -206,10 +206,10 @@ def altered(db: sqlite3.Connection, most: int) -> list[tuple[str, int]]:
     found: list[tuple[str, int]] = []
     for table, copies in by_table.items():
         if len(copies) == 2:
-            one, two = (quoted(fill.fts + "_content") for fill in copies)
+            first, second = (quoted(fill.fts + "_content") for fill in copies)
             rows = db.execute(
-                f"SELECT new._rowid_ FROM {quoted(table)} AS new JOIN {one} a ON a.id = new._rowid_ JOIN "
-                f"{two} b ON b.id = new._rowid_ WHERE a.c0 IS b.c0 AND a.c0 IS NOT ({copies[0].text}) "
+                f"SELECT new._rowid_ FROM {quoted(table)} AS new JOIN {first} a ON a.id = new._rowid_ JOIN "
+                f"{second} b ON b.id = new._rowid_ WHERE a.c0 IS b.c0 AND a.c0 IS NOT ({copies[0].text}) "
                 f"LIMIT {most + 1}"
             ).fetchall()
             if len(rows) <= most:

@@ -57,9 +57,9 @@ def repair(job: DatabaseRepair, tick: Tick) -> dict[str, Any]:
         "file": chosen.file,
         "tables": tables,
         "doubtful": named,
-        "contradicted": sum(max(1, one.rows) for one in chosen.disagreements),
+        "contradicted": sum(max(1, disagreement.rows) for disagreement in chosen.disagreements),
         "says": [*chosen.says, *reasons, *sentences(chosen.disagreements)],
-        "mended": chosen.mended,
+        "corrected": chosen.corrected,
     }
 
 

@@ -16,6 +16,7 @@ from watchdog.sqlite.format import (
     Bad,
     Header,
     Image,
+    Overlay,
     SchemaObject,
     payload,
     read_cell,
@@ -95,7 +96,7 @@ def open_damaged(
     count = journal.pages if journal.hot else (wal.rest_pages or wal.pages) if frames else 0
     declared = count or (header.pages if header and header.counts_itself else 0)
     reserved = _reserved(fd, size, size_of_page, header)
-    image = Image(fd, size_of_page, reserved, count, side, frames)
+    image = Image(fd, size_of_page, reserved, count, Overlay(side, frames))
     image.stale = wal.stale
     encoding = _encoding(image, header)
     auto_vacuum = _has_pointer_map(image)
@@ -199,8 +200,8 @@ def _encoding(image: Image, header: Header | None, most: int = 400) -> str:
         if texts > most:
             break
     best = max(votes, key=lambda name: votes[name])
-    told = ENCODINGS[header.encoding] if header else best
-    return told if votes[best] <= 4 * max(20, votes[told]) else best
+    declared = ENCODINGS[header.encoding] if header else best
+    return declared if votes[best] <= 4 * max(20, votes[declared]) else best
 
 
 def _vote(votes: dict[str, int], raw: bytes) -> None:
@@ -283,9 +284,9 @@ def _schema_leaf(pages: Pages, number: int) -> list[SchemaObject]:
     except Bad:
         return []
     if found:
-        one = Tree("sqlite_schema", number, True)
-        pages.walk(one)
-        pages.claim_overflow(one)
+        tree = Tree("sqlite_schema", number, True)
+        pages.walk(tree)
+        pages.claim_overflow(tree)
     return found
 
 

@@ -122,7 +122,7 @@ def _torn_wal(path: str) -> tuple[int, int]:
                 if not wal.behind:
                     return 0, 0
                 time.sleep(0.05)
-                if os.fstat(file.fileno()).st_mtime_ns == before:  # nobody was writing meanwhile
+                if os.fstat(file.fileno()).st_mtime_ns == before:  # no write happened meanwhile
                     return wal.torn, wal.behind
         except OSError:
             return 0, 0

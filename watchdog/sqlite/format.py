@@ -17,7 +17,7 @@ _INT_SIZES = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)
 
 
 class Bad(ValueError):
-    """These bytes are not what SQLite writes; says which, as a phrase that is made only when somebody asks.
+    """These bytes are not what SQLite writes; says which, as a phrase that is made only when it is asked for.
 
     A scan of damaged pages raises it by the million.
     """
@@ -169,6 +169,17 @@ def signed(value: int) -> int:
 # --- pages
 
 
+@dataclass(frozen=True)
+class Overlay:
+    """Pages in a -wal or -journal that count instead of those in the database file."""
+
+    fd: int
+    frames: Mapping[int, int]  # page → where it begins in that file
+
+
+NO_OVERLAY = Overlay(-1, {})
+
+
 class Image:
     """A database as its readers see it: each page from the WAL when a commit put it there, else from the
     file.
@@ -180,11 +191,10 @@ class Image:
         page_size: int,
         reserved: int = 0,
         pages: int = 0,
-        wal_fd: int = -1,
-        frames: Mapping[int, int] | None = None,
+        overlay: Overlay = NO_OVERLAY,
     ):
         self.fd, self.page_size, self.usable = fd, page_size, page_size - reserved
-        self.wal_fd, self.frames = wal_fd, frames or {}
+        self.wal_fd, self.frames = overlay.fd, overlay.frames
         self.stale: frozenset[int] = frozenset()  # pages that are older than the last commit
         size = os.fstat(fd).st_size
         self.in_file, self.rest = -(-size // page_size), size % page_size or page_size

@@ -50,8 +50,8 @@ def merge(fresh: Fresh, backup: str, layout: Layout, gaps: Sequence[Range] | Non
     ]
 
 
-def mend(fresh: Fresh, backup: str, layout: Layout) -> None:
-    """Put doubtful content right where the backup has the same row whole."""
+def correct(fresh: Fresh, backup: str, layout: Layout) -> None:
+    """Take content from the backup where it is doubtful and the backup has the same row whole."""
     source = connect(backup, "mode=ro&immutable=1")
     source.text_factory = fresh.db.text_factory
     try:
@@ -121,7 +121,7 @@ def compare(fresh: Fresh, pages: Pages, fills: list[tuple[checks.Fill, Tree]]) -
     for rowid, text in different:
         why = doubtful.get(rowid) or "its text differs from both copies in the full-text indexes"
         if _put_back(fresh, fill, rowid, text):
-            fresh.mend(fill.table, rowid, "its text was put back from the full-text index")
+            fresh.correct(fill.table, rowid, "its text was put back from the full-text index")
         elif rowid not in doubtful:
             fresh.doubt(fill.table, rowid, why)
 
@@ -156,7 +156,7 @@ def _put_back(fresh: Fresh, fill: checks.Fill, rowid: int, text: str) -> bool:
         return False
     table = quoted(fill.table)
     before = fresh.db.execute(f"SELECT content FROM {table} WHERE _rowid_ = ?", (rowid,)).fetchone()
-    fresh.db.execute("SAVEPOINT mend")
+    fresh.db.execute("SAVEPOINT correct")
     # With an empty content the expression gives what the other columns add: the rest of the copy is the
     # content.
     fresh.db.execute(f"UPDATE {table} SET content = '' WHERE _rowid_ = ?", (rowid,))
@@ -169,16 +169,16 @@ def _put_back(fresh: Fresh, fill: checks.Fill, rowid: int, text: str) -> bool:
         )
         again = fresh.db.execute(f"SELECT * FROM {table} WHERE _rowid_ = ?", (rowid,)).fetchone()
         if not any(isinstance(value, Text) for value in again):
-            fresh.db.execute("RELEASE mend")
+            fresh.db.execute("RELEASE correct")
             return True
-    fresh.db.execute("ROLLBACK TO mend")
-    fresh.db.execute("RELEASE mend")
+    fresh.db.execute("ROLLBACK TO correct")
+    fresh.db.execute("RELEASE correct")
     return False
 
 
 def _put_right(fresh: Fresh, source: sqlite3.Connection, layout: Layout, theirs: Layout) -> int:
     """Doubtful rows that the backup has in a whole state, equal in everything that is not in doubt."""
-    mended = 0
+    corrected = 0
     names = [name for name in layout.names if name in theirs.names]
     columns = ", ".join(quoted(name) for name in names)
     for rowid in list(fresh.doubtful.get(layout.table, {})):
@@ -198,6 +198,6 @@ def _put_right(fresh: Fresh, source: sqlite3.Connection, layout: Layout, theirs:
                 f"UPDATE {quoted(layout.table)} SET {changes} WHERE _rowid_ = ?",
                 (*(other[number] for number in bad), rowid),
             )
-            fresh.mend(layout.table, rowid, "its text was put back from the backup")
-            mended += 1
-    return mended
+            fresh.correct(layout.table, rowid, "its text was put back from the backup")
+            corrected += 1
+    return corrected

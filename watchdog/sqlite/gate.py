@@ -15,7 +15,7 @@ def why_not(
 ) -> list[str]:
     """The reasons why a candidate may not pass; [] when it may.
 
-    `proved`: its structure and full text were checked by whoever built it.
+    `proved`: its structure and full text were checked when it was built.
     """
     db = connect(candidate, "mode=rw")
     try:

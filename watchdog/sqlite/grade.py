@@ -131,7 +131,6 @@ def grade(
     known: Mapping | None = None,
     deep: Deep | None = None,
     reference: str = "",
-    sqlite: str = "",
 ) -> Verdict:
     """The worst item that is true decides; everything else that is worth knowing is detail."""
     found = list(_faults(seen, lack, known or {}, deep, reference))
@@ -159,7 +158,7 @@ def grade(
         best,
         first,
         tuple(detail),
-        (deep and deep.sqlite) or sqlite,
+        deep.sqlite if deep else "",
         seen.kind,
         lack.columns,
         tuple(dict.fromkeys((pid, name) for pid, name, _ in seen.deleted)),

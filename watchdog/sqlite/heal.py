@@ -364,7 +364,7 @@ class RepairResult:
     says: list[str]
     tried: list[str]
     side: str  # a file with what has no place in the tables
-    mended: int
+    corrected: int
 
 
 def _megabytes(size: int) -> str:
@@ -393,7 +393,7 @@ def _only_to_report(before: Verdict, result: RepairResult) -> bool:
         return result.strategy in ("", AS_IT_IS)
     if before.only(Fault.ORPHANS, Fault.DRIFT):
         return True
-    return before.only(Fault.CONTENT, Fault.ORPHANS, Fault.DRIFT) and not result.mended
+    return before.only(Fault.CONTENT, Fault.ORPHANS, Fault.DRIFT) and not result.corrected
 
 
 def _extra(

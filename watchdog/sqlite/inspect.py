@@ -26,6 +26,7 @@ from watchdog.sqlite.format import (
     Bad,
     Header,
     Image,
+    Overlay,
     Page,
     SchemaObject,
     read_cell,
@@ -48,7 +49,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Verdict", "databases", "look", "observe", "passed_over"]
 
-TRIES = 10  # looks at a fault while somebody writes
+PAUSE = 0.03  # seconds between two looks at a fault
+TRIES = 10  # looks at a fault while the file is written
 MOST_BOARDS = 200  # a check looks at each of them every time
 MOST_FRAMES = 2000  # of a WAL without a live index: what a quick look walks through
 
@@ -72,13 +74,13 @@ def _boards(home: Path) -> tuple[list[Path], int]:
         return [], 0
     databases = (boards / entry.name / "kanban.db" for entry in os.scandir(boards))
     found = sorted(path for path in databases if os.path.lexists(path))
-    # Hermes calls its boards by plain words. Other names are somebody's trick on whoever reads or types them.
+    # Hermes calls its boards by plain words. Other names may be meant to deceive a reader or a shell.
     plain = [path for path in found if path.parent.name.isprintable()]
     return plain[:MOST_BOARDS], len(found) - len(plain[:MOST_BOARDS])
 
 
 def passed_over(home: Path) -> str:
-    """A line about boards that nobody looks at; '' when there are none."""
+    """A line about boards that a check passes over; '' when there are none."""
     left = _boards(home)[1]
     return (
         (
@@ -97,7 +99,6 @@ def look(
     known: Mapping[str, Any] | None = None,
     reference: Reference | None = None,
     taken: holders.Scan | None = None,
-    pause: float = 0.03,
 ) -> Verdict:
     """The verdict on one database.
 
@@ -118,9 +119,9 @@ def look(
     seen = observe(path, taken)
     tries, before, now = 0, None, _stamps(path) if _bad(seen) else None
     while _bad(seen) and before != now and tries < TRIES:
-        # A writer may have been half way through; a fault is one that is still there while nobody writes, or
+        # A writer may have been half way through; a fault is one that is still there without a write, or
         # that stays.
-        time.sleep(pause)
+        time.sleep(PAUSE)
         seen = observe(path, taken)
         tries, before, now = tries + 1, now, _stamps(path)
     found = None
@@ -131,11 +132,12 @@ def look(
     lacking, name = lack(seen.kind, seen.schema, reference)
     if reference is None and seen.version > NEWEST_STATE_VERSION:
         lacking = Drift(newer=(str(seen.version), str(NEWEST_STATE_VERSION)))
-    return grade(seen, lacking, known, found, name, sqlite3.sqlite_version)
+    verdict = grade(seen, lacking, known, found, name)
+    return verdict if verdict.sqlite else replace(verdict, sqlite=sqlite3.sqlite_version)
 
 
 def _stamps(path: str) -> tuple[tuple[int, int] | None, ...]:
-    """What changes when somebody writes."""
+    """What changes with a write: sizes and times."""
     found: list[tuple[int, int] | None] = []
     real = os.path.realpath(path)  # the sidecars lie beside the file itself, not beside a link to it
     for name in (real, real + "-wal", real + "-shm"):
@@ -212,7 +214,7 @@ def observe(path: str, taken: holders.Scan | None = None, tries: int = TRIES) ->
         )
     except OSError as error:
         if isinstance(error, FileNotFoundError) and tries:
-            return observe(path, taken, tries - 1)  # whoever left last took the -wal away under our eyes
+            return observe(path, taken, tries - 1)  # the last connection removed the -wal; retry
         return replace(seen, unknown=f"cannot read it: {error.strerror}")
 
 
@@ -253,7 +255,7 @@ def _read(seen: Observation, fd: int, path: str, files: ExitStack) -> Observatio
     trusted = fresh or header
     if trusted is None:
         return seen
-    image = Image(fd, trusted.page_size, trusted.reserved, 0, wal_fd, wal.frames)
+    image = Image(fd, trusted.page_size, trusted.reserved, 0, Overlay(wal_fd, wal.frames))
     return _schema(seen, image, trusted, wal)
 
 
@@ -271,7 +273,7 @@ def _read_rolled_back(seen: Observation, fd: int, journal_fd: int, journal: Jour
     """The database as it was before the transaction that did not end."""
     says = "a crash left a -journal: the next opener takes the unfinished transaction back; never remove it"
     seen = replace(seen, journal=os.fstat(journal_fd).st_size, says=(*seen.says, says))
-    image = Image(fd, journal.page_size, 0, journal.pages, journal_fd, journal.frames)
+    image = Image(fd, journal.page_size, 0, journal.pages, Overlay(journal_fd, journal.frames))
     try:
         header = read_header(image.page(1)[:100])
     except Bad as error:
@@ -379,9 +381,9 @@ def _deleted(path: str, taken: holders.Scan | None) -> tuple[tuple[int, str, str
     if taken is None:
         taken = holders.scan(frozenset([os.path.basename(path)]))
     return tuple(
-        (one.pid, one.name, one.file or "database file")
-        for one in holders.of(path, taken)
-        if one.deleted and one.file != "-shm"
+        (holder.pid, holder.name, holder.file or "database file")
+        for holder in holders.of(path, taken)
+        if holder.deleted and holder.file != "-shm"
     )
 
 
@@ -392,9 +394,7 @@ def _open(path: str, files: ExitStack) -> int:
 
 
 def _astray(path: str, real: str, fd: int) -> str:
-    """Why root should not read what it has just opened: whoever has a hand in the home can lead it to any
-    file.
-    """
+    """Why root should not read what it has just opened: a link by a user of the home may lead to any file."""
     if os.geteuid() != 0:
         return ""
     maker = astray(path, os.fstat(fd).st_uid)

@@ -178,17 +178,14 @@ def installed(home: Path | None = None, python: str = "") -> Reference | None:
             try:
                 answer = _ask_once(candidate, _whose(candidate, home))
             except WatchdogError:
-                continue  # a program that somebody could have exchanged, and nobody to run it as
+                continue  # a program that other users may exchange, and no other user to run it as
             if answer is not None:
                 return answer
     return None
 
 
 def _whose(python: str, home: Path | None) -> tuple[int, int] | None:
-    """As whom root asks: the owner of the home, whose Hermes it is, else the owner of the program;
-
-    None: as ourselves.
-    """
+    """The user (uid, gid) that root asks as: the owner of the home, else of the program; None: no other user."""
     if os.geteuid() != 0:
         return None
     if home is not None and (owner := owner_of(home / "gateway.pid")):

@@ -100,7 +100,7 @@ def mark_of(db: sqlite3.Connection, kind: str) -> dict[str, Any]:
 
 
 def began_anew(kind: str, now: Numbering | None, empty: Sequence[str], known: Mapping[str, Any]) -> bool:
-    """Whether a database lacks what its last verified backup held, and nobody deleted it row by row."""
+    """Whether a database lacks what its last verified backup held, and it was not deleted row by row."""
     mark, rows = known.get("mark"), known.get("rows") or {}
     if not mark or not any(rows.get(table) for table in CORE.get(kind, ())):
         return False
@@ -108,7 +108,7 @@ def began_anew(kind: str, now: Numbering | None, empty: Sequence[str], known: Ma
         return False  # it cannot be told
     if now.last < mark["last"]:
         return True
-    # Hermes prunes what is old and ended; everything at once is somebody's mistake.
+    # Hermes prunes what is old and ended; everything at once is a mistake.
     if kind == "state" and all(table in empty for table in CORE[kind] if rows.get(table)):
         return True
     written = now.numbers[mark["column"]] if mark["column"] < len(now.numbers) else None
@@ -142,7 +142,7 @@ def remembered(folder: str | os.PathLike, name: str) -> Mapping[str, Any] | None
 
 
 def _known(report: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The fields of a note that tell; ValueError, LookupError or TypeError when somebody else wrote it."""
+    """The fields of a note that count; ValueError, LookupError or TypeError when it is not one of ours."""
     if datetime.fromisoformat(report["at"]).tzinfo is None:
         raise ValueError("a time without its zone")
     mark = report.get("mark") or {}

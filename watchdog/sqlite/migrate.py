@@ -29,6 +29,7 @@ from watchdog.sqlite.schema import (
 )
 from watchdog.system.privileges import as_owner
 
+WAIT = 15.0  # seconds for the lock of a writer
 _CONSTANT = re.compile(
     r"([-+]?\d+(\.\d*)?([eE][-+]?\d+)?|'([^']|'')*'|x'[0-9a-fA-F]*'|NULL|TRUE|FALSE)", re.I
 )
@@ -59,7 +60,6 @@ def migrate(
     dry_run: bool = False,
     backups: Path | None = None,
     only: Collection[str] = (),
-    timeout: float = 15,
 ) -> MigrateReport:
     """Bring the tables of a database, live or not, up to the reference.
 
@@ -94,7 +94,7 @@ def migrate(
     if not taken.ok:
         raise WatchdogError(f"{taken.says}; nothing was changed")
     with as_owner(path):
-        asked = (path, objects, tuple(only), timeout)
+        asked = (path, objects, tuple(only), WAIT)
         limits = sandbox.limits_for(os.path.getsize(path))
         try:
             answer = sandbox.run("watchdog.sqlite.migrate:work", asked, limits)
@@ -223,7 +223,9 @@ def _unique_columns(sql: str) -> set[str]:
         found = set()
         for row in db.execute(f"PRAGMA index_list({quoted(name)})").fetchall():
             if row[3] == "u":
-                found |= {str(one[2]).lower() for one in db.execute(f"PRAGMA index_info({quoted(row[1])})")}
+                found |= {
+                    str(column[2]).lower() for column in db.execute(f"PRAGMA index_info({quoted(row[1])})")
+                }
         return found
     finally:
         db.close()

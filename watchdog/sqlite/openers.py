@@ -48,7 +48,7 @@ def scan(wanted: frozenset[str] | None = None) -> Scan:
         hidden.append(1)  # hidepid: other people's processes are not even listed
     mine = os.getpid()
     if wanted is not None and len(pids) > FEW:
-        # Whoever has a WAL database open holds a lock on its -shm, deleted or not: these are enough for a
+        # A process that has a WAL database open holds a lock on its -shm, deleted or not: these are enough for a
         # quick look.
         locked = _lock_holders()
         pids = [pid for pid in pids if pid in locked] if locked is not None else pids

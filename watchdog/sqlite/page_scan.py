@@ -229,7 +229,7 @@ class Pages:
         return tuple(page for page in entries if self.claims[page] == UNKNOWN)
 
     def claim_overflow(self, tree: Tree) -> None:
-        """Claim the overflow pages of a tree's rows; a page that two rows want is nobody's."""
+        """Claim the overflow pages of a tree's rows; a page that two rows want belongs to neither."""
         for number in (*tree.leaves, *tree.inner):
             self.tick(1)
             page = read_page(self.image.page(number), number, self.image.usable)
@@ -245,10 +245,10 @@ class Pages:
                     pages = chain(self.image, cell) if cell.overflow else []
                 except Bad:
                     continue
-                if any(self.claims[one] in (TREE, FREE) for one in pages):
+                if any(self.claims[number] in (TREE, FREE) for number in pages):
                     continue
-                for one in pages:
-                    self.claims[one] = OVERFLOW if self.claims[one] == UNKNOWN else CONTESTED
+                for number in pages:
+                    self.claims[number] = OVERFLOW if self.claims[number] == UNKNOWN else CONTESTED
 
     def orphans(self, table: bool = True) -> list[Tree]:
         """Pages of tables, or of indexes, that no tree reaches: whole subtrees first, then single leaves.
@@ -284,7 +284,7 @@ class Pages:
         return found
 
     def release(self, tree: Tree) -> None:
-        """Give the pages of a tree back: it turned out to be nobody's."""
+        """Give the pages of a tree back: it turned out to belong to no table."""
         for number in (*tree.leaves, *tree.inner, *tree.above):
             self.claims[number] = UNKNOWN
 
@@ -363,7 +363,7 @@ class Pages:
 
     def _row(self, cell: Cell) -> ScannedRow:
         try:
-            if cell.overflow and any(self.claims[one] != OVERFLOW for one in chain(self.image, cell)):
+            if cell.overflow and any(self.claims[number] != OVERFLOW for number in chain(self.image, cell)):
                 return ScannedRow(cell.rowid, None, "its overflow pages are claimed by something else")
             values = read_record(payload(self.image, cell), self.encoding)
         except Bad as error:
@@ -381,12 +381,12 @@ class Pages:
         return "its text has signs that do not exist" if strange else ""
 
     def _endless(self, cell: Cell) -> ScannedRow | None:
-        """A row whose pages are all there and nobody else's, though the last one does not say that it is the
+        """A row whose pages are all there and belong to no other row, though the last one does not say that it is the
         last.
         """
         try:
             if not cell.overflow or any(
-                self.claims[one] != UNKNOWN for one in chain(self.image, cell, endless=True)
+                self.claims[number] != UNKNOWN for number in chain(self.image, cell, endless=True)
             ):
                 return None
             values = read_record(payload(self.image, cell, endless=True), self.encoding)

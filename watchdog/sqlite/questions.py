@@ -95,7 +95,7 @@ def unanswered_calls(
     """For each session, whether its last assistant message calls a tool that has no answer yet, or had none at a moment.
 
     Read from state.db beside a running gateway: no file is made or removed, no lock is held that a writer feels.
-    The schema is text of somebody else's: SQLite works in a child process, within limits.
+    The schema is untrusted text: SQLite works in a child process, within limits.
     """
     # Needs a process and what opens a live file without a trace, which a quiet check never loads.
     path = os.path.realpath(database)

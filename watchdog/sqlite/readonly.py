@@ -44,7 +44,7 @@ def place(path: str) -> Iterator[tuple[str, str]]:
     """Where and with which URI mode to open this database, several times if need be.
 
     `mode=ro` is harmless beside its users but would leave a -wal and -shm beside a file that has none, so:
-    nobody uses it -> immutable, and afterwards make sure that nobody came; a -wal without -shm (a crash) ->
+    no process uses it -> immutable, and afterwards make sure that none came; a -wal without -shm (a crash) ->
     through
     links in a private folder, where the -shm may be made and thrown away.
     """
@@ -61,7 +61,7 @@ def place(path: str) -> Iterator[tuple[str, str]]:
             yield path, "mode=ro&immutable=1"
         except sqlite3.Error:
             if _signature(path) == before:
-                raise  # else somebody wrote meanwhile, and what looked like damage was half a write
+                raise  # else there was a write meanwhile, and what looked like damage was half of it
         if _signature(path) != before:
             raise Moved(path)
         return

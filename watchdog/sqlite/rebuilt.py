@@ -67,7 +67,7 @@ class Fresh:
         self.side.execute("PRAGMA synchronous=OFF")
         self.side.execute("CREATE TABLE salvaged(tbl TEXT, id INTEGER, why TEXT, what TEXT, value TEXT)")
         self.tallies: dict[str, Tally] = {}
-        self.mended = 0
+        self.corrected = 0
         self.doubtful: dict[str, dict[int, str]] = {}
         self.lost_keys: dict[str, set[tuple]] = {}  # primary keys of lost rows, where an index names them
         self.db.execute("BEGIN")
@@ -153,8 +153,8 @@ class Fresh:
                 (ids[0], ids[-1]),
             ).fetchall()
             good = len(back) == len(rows) and all(
-                _same(list(one), other)
-                for one, other in zip(back, sorted(wanted, key=lambda values: values[0]), strict=True)  # type: ignore[arg-type, return-value]
+                _same(list(kept), given)
+                for kept, given in zip(back, sorted(wanted, key=lambda values: values[0]), strict=True)  # type: ignore[arg-type, return-value]
             )
         if not good:
             self.db.execute("ROLLBACK TO many")
@@ -182,12 +182,12 @@ class Fresh:
         self.tallies[table].saved -= 1
         self.tallies[table].reconstructed += 1
 
-    def mend(self, table: str, rowid: int, how: str) -> None:
-        """A row in doubt, or found to be altered, has been put right from another copy."""
+    def correct(self, table: str, rowid: int, how: str) -> None:
+        """Count a row, in doubt or found to be altered, whose content was taken from another copy."""
         if self.doubtful.get(table, {}).pop(rowid, None) is None:
             self.tallies[table].saved -= 1
             self.tallies[table].reconstructed += 1
-        self.mended += 1
+        self.corrected += 1
         self._say(table, f"{table} {rowid}: {how}")
 
     def _say(self, table: str, text: str) -> None:

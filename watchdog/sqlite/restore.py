@@ -65,7 +65,7 @@ def _result(file: str, tallies: Mapping[str, Tally], refused: Sequence[str]) -> 
         else [],
         "tried": [f"{PUT_BACK}: refused at the gate: {reason}" for reason in refused],
         "side": "",
-        "mended": 0,
+        "corrected": 0,
     }
 
 

@@ -31,16 +31,16 @@ def by_their_rows(
         scores = [fit(layouts[name], values) for values in rows]
         return sum(scores) if table is layouts[name].rowid and min(scores, default=0) >= 0 else -1
 
-    for one, two in combinations(roots, 2):
-        here, there = roots[one], roots[two]
+    for first, second in combinations(roots, 2):
+        here, there = roots[first], roots[second]
         if here and here == there:
-            worse = min((one, two), key=lambda name: score(name, here))
-            if score(one, here) != score(two, here):
+            worse = min((first, second), key=lambda name: score(name, here))
+            if score(first, here) != score(second, here):
                 roots[worse] = 0
         elif samples[here][1] and samples[there][1]:
-            wrong = min(score(one, here), score(two, there)) < 0
-            if wrong and min(score(one, there), score(two, here)) >= 0:
-                roots[one], roots[two] = there, here
+            wrong = min(score(first, here), score(second, there)) < 0
+            if wrong and min(score(first, there), score(second, here)) >= 0:
+                roots[first], roots[second] = there, here
     return [
         replace(entry, root=roots[entry.name]) if entry.type == "table" and entry.name in roots else entry
         for entry in entries

@@ -11,7 +11,7 @@ from watchdog.sqlite import checks
 from watchdog.sqlite.adoption import TablePart
 from watchdog.sqlite.carve import carve
 from watchdog.sqlite.format import Bad, Value, read_page, read_record
-from watchdog.sqlite.from_backup import compare, mend, merge
+from watchdog.sqlite.from_backup import compare, correct, merge
 from watchdog.sqlite.layout import Layout, best
 from watchdog.sqlite.losses import KnownRows, Losses
 from watchdog.sqlite.page_scan import FREE, MISPLACED, UNKNOWN, ScannedRow, Tree, hidden_bytes
@@ -27,7 +27,7 @@ LOOSE = "its page belongs to no tree and is not listed as free"
 class Salvaged:
     tallies: Mapping[str, Tally]
     says: tuple[str, ...]
-    mended: int  # rows whose content was put right
+    corrected: int  # rows whose content came from another copy
 
 
 class _Salvage(Losses):
@@ -385,12 +385,12 @@ def salvage(
     work.compare_texts()
     if known.backup:
         for name in fresh.doubtful:
-            mend(fresh, known.backup, survey.layouts[name])
+            correct(fresh, known.backup, survey.layouts[name])
         _merge(work, suspects, known)
     for name in suspects:
         work.count(name, known)
     fresh.finish(survey.entries, work.keep_sequence())
-    return Salvaged(fresh.tallies, tuple(work.says), fresh.mended)
+    return Salvaged(fresh.tallies, tuple(work.says), fresh.corrected)
 
 
 def _merge(work: _Salvage, suspects: Iterable[str], known: KnownRows) -> None:

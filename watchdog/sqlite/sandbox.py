@@ -46,7 +46,7 @@ def limits_for(size: int) -> ChildLimits:
 def run(name: str, argument: object, limits: ChildLimits, tick: Callable[[str], None] | None = None) -> dict:
     """What `module:function` answers to this argument, run in a child; its progress goes to `tick`.
 
-    Raises TookTooLong when the time is over, WatchdogError with the child's own reason, and ChildProcessError
+    Raises TookTooLong when the time has passed, WatchdogError with the child's own reason, and ChildProcessError
     when it died without one.
     """
     root = os.getuid() == 0 != os.geteuid()

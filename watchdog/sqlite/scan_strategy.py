@@ -49,7 +49,7 @@ def scan(job: DatabaseRepair, tick: Tick) -> Candidate:
         theirs = _entries_of(job.known.backup) if job.known.backup else []
         wanted = entries_for((opened.entries, opened.schema_whole), bad, theirs, objects)
         entries = wanted.entries
-        entries += [entry for entry in job.extra if entry.name not in {one.name for one in entries}]
+        entries += [entry for entry in job.extra if entry.name not in {known.name for known in entries}]
         tables = {entry.name.lower() for entry in entries if entry.type in ("table", "view")}
         homeless = [entry for entry in entries if entry.table.lower() not in tables and entry.type != "view"]
         entries = [entry for entry in entries if entry not in homeless]
@@ -80,7 +80,7 @@ def scan(job: DatabaseRepair, tick: Tick) -> Candidate:
             says=tuple(says),
             salvage=side,
             refused=tuple(refused),
-            mended=result.mended,
+            corrected=result.corrected,
         )
         if refused:
             return found
@@ -96,7 +96,7 @@ def scan(job: DatabaseRepair, tick: Tick) -> Candidate:
 
 
 def _nowhere_to_put(survey: Survey, entry: SchemaObject) -> Tally:
-    """The rows of a table that nobody knows how to make again."""
+    """The rows of a table whose definition is lost."""
     tree = Tree(entry.name, entry.root, True)
     survey.pages.walk(tree)
     rows = max(1, survey.cells(tree))
@@ -109,7 +109,7 @@ def _guesses(kind: str, borrowed: Mapping[str, SchemaObject]) -> dict[str, tuple
     Hermes appends new ones when it upgrades an old file.
     """
     found: dict[str, list[Layout]] = {}
-    known = [{item.name: item for item in one.objects.get(kind, ())} for one in releases()]
+    known = [{item.name: item for item in release.objects.get(kind, ())} for release in releases()]
     for number, old in enumerate(known):
         for new in known[number:]:
             for name in borrowed.keys() & old.keys() & new.keys():
@@ -121,7 +121,7 @@ def _guesses(kind: str, borrowed: Mapping[str, SchemaObject]) -> dict[str, tuple
                 if (
                     layout
                     and made.issuperset(layout.names)
-                    and layout.names not in {one.names for one in found.get(name, ())}
+                    and layout.names not in {known_layout.names for known_layout in found.get(name, ())}
                 ):
                     found.setdefault(name, []).append(layout)
     return {name: tuple(layouts) for name, layouts in found.items()}

@@ -160,7 +160,7 @@ def release_version(reference: Reference) -> int:
 
 def release(version: str) -> Reference | None:
     """The known release of this version."""
-    return next((one for one in releases() if one.name.split()[1].rstrip(",") == version), None)
+    return next((known for known in releases() if known.name.split()[1].rstrip(",") == version), None)
 
 
 def nearest(
@@ -197,7 +197,8 @@ def nearest(
 @lru_cache(maxsize=8)
 def _release_marks(kind: str) -> Mapping[str, frozenset[tuple[str, str]]]:
     return {
-        one.name: frozenset(_marks((t.type, t.name, t.sql) for t in one.objects[kind])) for one in releases()
+        known.name: frozenset(_marks((t.type, t.name, t.sql) for t in known.objects[kind]))
+        for known in releases()
     }
 
 
@@ -220,7 +221,7 @@ class WantedSchema:
 
     entries: list[SchemaObject]
     borrowed: set[str] = field(default_factory=set)  # names whose SQL is not the file's own
-    gone: list[SchemaObject] = field(default_factory=list)  # what nobody knows how to make again
+    gone: list[SchemaObject] = field(default_factory=list)  # whose definition is lost
     says: list[str] = field(default_factory=list)
 
 

@@ -86,11 +86,13 @@ def refuse_if_open(path: str, now: datetime | None = None) -> None:
 
 def owner_of(path: str) -> os.stat_result:
     """Whose the database is: told by the file, else by what is left of it."""
-    return os.stat(next(one for one in (path, path + "-wal", os.path.dirname(path)) if os.path.exists(one)))
+    return os.stat(
+        next(place for place in (path, path + "-wal", os.path.dirname(path)) if os.path.exists(place))
+    )
 
 
 def rescue(path: str, now: datetime) -> str:
-    """A deleted -wal or database lives only as long as its process: copy it out before anyone stops that
+    """A deleted -wal or database exists only as long as its process: copy it out before anyone stops that
     process.
     """
     copies = []
@@ -249,7 +251,7 @@ def put_in_place(path: str, built: str, saved: Path, done: Manifest) -> bool:
     step("journal built")
     try:
         return finish(path) is not None
-    except WatchdogError:  # somebody opened it: what was built may be old before they are gone
+    except WatchdogError:  # a process opened it: what was built may be old before it has closed
         forget(path)
         raise
 

@@ -30,9 +30,9 @@ def undo(path: str | os.PathLike, *, now: datetime | None = None) -> UndoReport:
 def _undo(path: str, now: datetime) -> UndoReport:
     with swap.alone(path):
         swap.finish(path)
-        folders = sorted(swap.quarantine_of(path).glob("*/manifest.json"), reverse=True)
+        files = sorted(swap.quarantine_of(path).glob("*/manifest.json"), reverse=True)
         manifests = [
-            (one.parent, manifest) for one in folders if (manifest := swap.read_manifest(one.parent))
+            (file.parent, manifest) for file in files if (manifest := swap.read_manifest(file.parent))
         ]
         healed = [
             (folder, manifest)

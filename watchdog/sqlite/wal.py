@@ -53,8 +53,8 @@ def read_wal(fd: int, most: int = 0, verify: bool = True) -> Wal:
         if most and count >= most:
             return Wal(page_size, frames, pages, size, complete=False)
         frame = os.pread(fd, 24 + page_size if verify else 24, offset)
-        page, commit, one, two, sum1, sum2 = struct.unpack_from(">6I", frame)
-        if (one, two) != (salt1, salt2) or page == 0:
+        page, commit, frame_salt1, frame_salt2, sum1, sum2 = struct.unpack_from(">6I", frame)
+        if (frame_salt1, frame_salt2) != (salt1, salt2) or page == 0:
             break  # frames of an earlier round follow: the normal end
         if verify:
             if checksum(frame[24:], order, checksum(frame[:8], order, running)) != (sum1, sum2):
@@ -81,8 +81,8 @@ def _chain(fd: int, size: int, head: bytes) -> Chain | None:
 
     So a header that was written for another round of frames proves nothing.
     """
-    told = struct.unpack_from(">I", head, 8)[0]
-    for page_size in (told,) if told in SIZES else SIZES:
+    declared = struct.unpack_from(">I", head, 8)[0]
+    for page_size in (declared,) if declared in SIZES else SIZES:
         frame = os.pread(fd, 24 + page_size, 32)
         if len(frame) < 24 + page_size:
             break
@@ -115,26 +115,25 @@ def _behind(
     computed: tuple[int, int] | None = None  # what the bad frame before should carry, by its content
     for number in range(first, (wal.size - 32) // step):
         frame = os.pread(fd, step, 32 + number * step)
-        page, commit, one, two, *carried = struct.unpack_from(">6I", frame)
-        told = (carried[0], carried[1])
+        page, commit, salt1, salt2, *carried = struct.unpack_from(">6I", frame)
+        stored = (carried[0], carried[1])
         sums = [
             checksum(frame[24:], order, checksum(frame[:8], order, start))
             for start in (before, computed)
             if start
         ]
         # The salts are not part of the checksum: a frame with wrong ones may still be proved by it.
-        proved = bool(page) and told in sums and ([one, two] == salts or linked)
-        if proved and told != sums[0]:  # so the frame before is whole but for the checksum that it carries
+        proved = bool(page) and stored in sums and ([salt1, salt2] == salts or linked)
+        if proved and stored != sums[0]:  # so the frame before is whole but for the checksum that it carries
             earlier = struct.unpack(">I", os.pread(fd, 4, 32 + (number - 1) * step))[0]
             pending[earlier] = 32 + (number - 1) * step + 24
             waiting.discard(earlier)
             run += 1
-        before, computed = told, None if proved else sums[0] if linked else None
+        before, computed = stored, None if proved else sums[0] if linked else None
         linked = proved
-        if (
-            not proved
-        ):  # frames of an earlier round prove each other, but no frame of this round leads to them
-            if [one, two] == salts:
+        # Frames of an earlier round prove each other, but no frame of this round leads to them.
+        if not proved:
+            if [salt1, salt2] == salts:
                 waiting.add(page)
                 unfinished = unfinished or bool(page and commit)
                 behind += number > first and not pages
@@ -164,12 +163,12 @@ def _behind(
 
 def checksum(data: bytes, order: str, start: tuple[int, int] = (0, 0)) -> tuple[int, int]:
     """SQLite's own running checksum of a WAL."""
-    one, two = start
+    first, second = start
     words = struct.unpack(f"{order}{len(data) // 4}I", data)
     for even, odd in zip(words[::2], words[1::2], strict=True):
-        one = one + even + two & 0xFFFFFFFF
-        two = two + odd + one & 0xFFFFFFFF
-    return one, two
+        first = first + even + second & 0xFFFFFFFF
+        second = second + odd + first & 0xFFFFFFFF
+    return first, second
 
 
 def read_shm(fd: int, wal_head: bytes) -> dict[int, int] | None:

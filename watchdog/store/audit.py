@@ -24,7 +24,7 @@ from watchdog.store.times import stamp, when
 from watchdog.text import redact
 from watchdog.values import Any, dataclass
 
-# What a hash is over, in this order. `says` holds the sentences that versions before 0.2 wrote.
+# The fields that a hash covers, in this order. `says` holds the sentences that versions before 0.2 wrote.
 COLUMNS = ("id", "at", "what", "plan", "by", "via", "digest", "says", "reason", "more")
 SHOWN = 8  # characters of a hash in messages
 FIRST = ""  # the hash before the first line

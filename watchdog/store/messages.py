@@ -15,7 +15,7 @@ from watchdog.store.reasons import pack_reason, reason_of, unpack_reason
 from watchdog.store.store import reads_rows
 from watchdog.store.times import stamp, when
 from watchdog.text import redact
-from watchdog.values import TYPE_CHECKING, Any, dataclass
+from watchdog.values import TYPE_CHECKING, Any, dataclass, replace
 
 if TYPE_CHECKING:
     from watchdog.config.notify_settings import NotifySettings
@@ -330,17 +330,18 @@ def save_target(store: Store, state: TargetState) -> None:
     )
 
 
-def silence(store: Store, what: str, until: datetime, because: str, by: str, now: datetime) -> Silence:
+def add_silence(store: Store, silence: Silence) -> Silence:
+    """The silence with its number; a new one of everything ends the one before it."""
     with store.atomic() as db:
-        if what == "*":
+        if silence.what == "*":
             db.execute(
-                "UPDATE silences SET ended_at = ? WHERE what = '*' AND ended_at IS NULL", (stamp(now),)
+                "UPDATE silences SET ended_at = ? WHERE what = '*' AND ended_at IS NULL", (stamp(silence.at),)
             )
         row = db.execute(
             "INSERT INTO silences (what, until, because, by, at) VALUES (?,?,?,?,?)",
-            (what, stamp(until), because, by, stamp(now)),
+            (silence.what, stamp(silence.until), silence.because, silence.by, stamp(silence.at)),
         )
-        return Silence(int(row.lastrowid or 0), what, until, because, by, now)
+        return replace(silence, id=int(row.lastrowid or 0))
 
 
 @reads_rows

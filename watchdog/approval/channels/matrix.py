@@ -98,7 +98,7 @@ def _send(channel: Channel, kind: str, title: str, body: str, relates: dict[str,
         "format": "org.matrix.custom.html",
         "formatted_body": f"<strong>{html.escape(title)}</strong>"
         + (f"<br/>\n{render(body, 'html')}" if body else ""),
-        "m.mentions": {},  # nobody is called by name, whatever the text says
+        "m.mentions": {},  # no user is mentioned, whatever the text says
     }
     if relates:
         content["m.relates_to"] = relates

@@ -131,7 +131,7 @@ def _reply(channel: Channel, update: dict[str, Any]) -> Reply | None:
     tap = update.get("callback_query")
     message = tap["message"] if tap else update.get("message")
     if not message or (not tap and any(key.startswith("forward_") for key in message)):
-        return None  # a forwarded code is somebody else's
+        return None  # a forwarded code belongs to another person
     who = str(int((tap or message)["from"]["id"]))
     chat = str(int(message["chat"]["id"]))
     if chat not in (channel.room, who):
