@@ -21,7 +21,7 @@ from homes import BOOK, NOW
 from machines import Machine, incident, propose, run_of, said, waits_for
 from machines import ask as ask_for
 
-from watchdog.approval.channels.telegram import same_bot
+from watchdog.approval.channels.own_bot import same_bot
 from watchdog.cli import main
 from watchdog.cli.plan_report import shown
 from watchdog.config import rules as rule_files

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from watchdog.approval import record as approval
 from watchdog.approval.channels import base as channels
 from watchdog.approval.channels.base import ChannelError, QuestionText
-from watchdog.approval.channels.telegram import same_bot
+from watchdog.approval.channels.own_bot import same_bot
 from watchdog.config.notify_settings import Channel, NotifySettings
 from watchdog.errors import WatchdogError
 from watchdog.model import Notification, Outcome, OutcomeKind, Plan, Report, plain

@@ -5,21 +5,16 @@ Never with the gateway's bot: two programs that poll one bot knock each other of
 
 from __future__ import annotations
 
-import json
-import os
 import re
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from watchdog.approval.channels.base import LONG, ChannelError, Collected, QuestionText, Reply
 from watchdog.approval.channels.request import Request, fetch, mapping
 from watchdog.config.notify_settings import Channel
-from watchdog.system.files import read_text
 
 KIND = "telegram"
-_LONGEST = 1_000_000  # bytes of a file that may hold the token
 PAGES = 20  # of a hundred messages each; the rest waits for the next check
 
 
@@ -95,36 +90,6 @@ def tell(channel: Channel, place: str, receipt: str, text: str) -> None:
 
 def address(channel: Channel, place: str) -> tuple[str, ...]:
     return (channel.token.reveal() if channel.token else "", _chat(channel, place))
-
-
-def same_bot(channel: Channel, home: Path) -> str:
-    """Why this token must not be used: it is the gateway's; empty when it is not.
-
-    Only the whole token counts. The number before its colon is known to everyone who sees the bot, and the
-    agent writes these files: with a made-up token of that number it could close the channel. A bot has one
-    valid token, so another is no rival.
-    """
-    token = channel.token.reveal() if channel.token else ""
-    for name, text in _where_the_gateway_keeps_it(home):
-        if token and token in text:
-            return (
-                f"telegram: this is the bot of the gateway itself (found in {name}); two programs that read one bot "
-                "knock each other off. Make a second bot with @BotFather and put its token here"
-            )
-    return ""
-
-
-def _where_the_gateway_keeps_it(home: Path) -> list[tuple[str, str]]:
-    """The texts that may hold the gateway's token: its settings and its environment."""
-    texts = [("TELEGRAM_BOT_TOKEN of this environment", os.environ.get("TELEGRAM_BOT_TOKEN", ""))]
-    for name in (".env", "config.yaml", "gateway.json"):
-        texts.append((str(home / name), read_text(home / name, _LONGEST)))
-    try:
-        pid = int(json.loads(read_text(home / "gateway.pid"))["pid"])
-        texts.append((f"the environment of process {pid}", read_text(f"/proc/{pid}/environ", _LONGEST)))
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        pass
-    return [(name, text) for name, text in texts if text]
 
 
 def _reply(channel: Channel, update: dict[str, Any]) -> Reply | None:
