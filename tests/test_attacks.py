@@ -23,7 +23,7 @@ from machines import ask as ask_for
 
 from watchdog.approval.channels.own_bot import same_bot
 from watchdog.cli import main
-from watchdog.cli.plan_report import shown
+from watchdog.cli.plan_report import Answering, shown
 from watchdog.config import rules as rule_files
 from watchdog.config.notify_settings import Channel, Secret
 from watchdog.config.rules import shipped_folder
@@ -735,7 +735,7 @@ def test_a_stored_plan_paints_nothing_on_the_terminal(tmp_path):
     with Store.in_memory() as store:
         stored = rows.get(store, rows.save(store, plan, machine.now))
     step = {"part": "steps", "number": 0, "ended_at": "x", "ok": 1, "reason": plain(evil), "output": evil}
-    text = shown(replace(stored, reason=plain(evil)), [step], "")
+    text = shown(replace(stored, reason=plain(evil)), [step], Answering("hermes-watchdog"))
     assert not any("\x1b" in line or "\x07" in line for line in text)
     assert not any(line.startswith("plan 9") for part in text for line in part.split("\n"))
 

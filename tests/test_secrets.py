@@ -30,6 +30,7 @@ from talk import (
 
 from watchdog.config.notify_settings import Approver, Channel, NotifySettings, ReplySettings, Secret, Target
 from watchdog.model import Notification
+from watchdog.notify import dead_man
 from watchdog.notify import deliver as notify
 from watchdog.store import Store
 from watchdog.text import redact
@@ -133,7 +134,7 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         assert heard and heard[0].ok, "the scenario did not go all the way"
         out["notes"] = "\n".join((*notes, *more, *also))
         out["notices"] = repr((said, later))
-        out["ping"] = notify.ping(settings, "ok")
+        out["ping"] = dead_man.ping(settings, "ok")
         out["settings"] = repr(settings)
         out["json"] = json.dumps([repr(one) for one in (settings, said, later)])
         out["webhook"] = b"\n".join(body for _, _, body in hook.requests).decode()

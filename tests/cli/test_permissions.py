@@ -172,7 +172,7 @@ def test_status_tells_what_the_last_check_could_not_see(place, capsys):
     (place / ".hermes" / "logs").mkdir(parents=True)
     said(capsys, "check")
     code, out, _ = said(capsys, "status")
-    assert code == 1 and "cannot see  gateway.log: no such file" in out
+    assert code == 1 and "cannot see   gateway.log: no such file" in out
     code, out, _ = said(capsys, "status", "--json")
     assert code == 1 and '"gateway.log": "no such file' in out
 

@@ -32,7 +32,7 @@ examples:
   hermes-watchdog check --quiet                   for cron: prints only when something is wrong or changed
   hermes-watchdog check --all-profiles            this home and each of its profiles
 
-exit codes: 0 well · 1 something is wrong or cannot be seen · 2 bad configuration or arguments · 3 watchdog failed"""
+exit codes: 0 well · 1 something is wrong · 2 bad configuration or arguments · 3 watchdog failed"""
 
 REPLAY = """\
 DIR is a Hermes home, or a folder with gateway.log, agent.log, journal.jsonl and databases in it.
@@ -93,8 +93,7 @@ def run_check(args: argparse.Namespace) -> int:
     if args.json:
         shown = [_words().as_json(report) for report in reports]
         print_json(shown if args.all_profiles else shown[0])
-    wrong = any(report.cut_off or report.blind or _open(report.incidents) for report in reports)
-    return WRONG if wrong else WELL  # not being able to see is not being well
+    return WRONG if any(report.cut_off or _open(report.incidents) for report in reports) else WELL
 
 
 def _check_home(args: argparse.Namespace) -> Report:
