@@ -20,6 +20,10 @@ PARTS = {
     "store": ("check", "repair", "export"),
     "settings": ("show",),
 }
+EXPLAINED = (
+    "cron-failing", "database-broken", "disk-low", "gateway-down", "memory-pressure", "missing-column", "oom-killed",
+    "provider-auth", "provider-errors", "qq-resume-loop", "session-stuck", "too-many-open-files",
+)  # fmt: skip
 LINES = (
     "2026-05-19 10:15:00,000 INFO gateway.run: inbound message: platform=telegram user=Eve chat=42 msg='secret words'",
     "2026-05-19 10:15:00,123 INFO gateway.run: response ready: platform=telegram chat=42 time=3.1s api_calls=2 response=312 chars",
@@ -55,9 +59,11 @@ def test_every_command_gives_the_same_help(shell: Shell, golden: Golden) -> None
 
 
 def test_the_rules_are_listed_shown_and_tested_in_the_same_words(shell: Shell, golden: Golden) -> None:
+    listed = shell.run("rules", "list").out.partition("gateway-wedged")[0].partition("gateway-down")
+    shell.note("".join(listed[1:]))  # one entry: a new rule changes nothing here
+    entries = json.loads(shell.run("rules", "list", "--json").out)
+    shell.note(json.dumps([entry for entry in entries if entry["id"] == "gateway-down"], indent=1) + "\n")
     for words in (
-        ("list",),
-        ("list", "--json"),
         ("show", "session-stuck"),
         ("show", "session-stuck", "--json"),
         ("show", "restart-gateway"),
@@ -71,10 +77,9 @@ def test_the_rules_are_listed_shown_and_tested_in_the_same_words(shell: Shell, g
     golden.same("commands/rules.txt", shell.transcript)
 
 
-def test_every_rule_is_explained_in_the_same_words(shell: Shell, golden: Golden) -> None:
-    rules = [rule["id"] for rule in json.loads(shell.run("rules", "list", "--json").out)]
+def test_a_rule_of_every_kind_is_explained_in_the_same_words(shell: Shell, golden: Golden) -> None:
     home = ("--home", str(copied(STUCK, shell.folder / "home", NOW)), "--gateway", "running")
-    for rule in rules:
+    for rule in EXPLAINED:
         shell.type("explain", rule, *home, "--now", NOW)
     for words in ((), ("--json",)):
         shell.type("explain", "session-stuck", *home, "--now", "2026-05-19 10:25:00", *words)
@@ -229,7 +234,7 @@ def test_mistakes_in_the_settings_are_told_in_the_same_words(shell: Shell, golde
 
 
 def test_no_expected_file_is_left_without_a_test() -> None:
-    """Each name in expected/ is spelled by a test of this folder, or is a rule or a shell."""
+    """Each name in expected/ is spelled by a test of this folder, or is a rule."""
     folder = Path(__file__).parent
     texts = "".join(path.read_text("utf-8") for path in folder.glob("test_golden_*.py"))
     rules = {path.name for path in SAMPLES.iterdir()}

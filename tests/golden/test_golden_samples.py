@@ -1,4 +1,4 @@
-"""Every case of samples/logs, replayed and checked: the exact words and the exact JSON."""
+"""Cases of samples/logs, replayed and checked: the exact words and the exact JSON, for the rules in expected/samples."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 import yaml
-from goldens import SAMPLES, Golden, Shell, copied
+from goldens import EXPECTED, SAMPLES, Golden, Shell, copied
 
-RULES = sorted(path.name for path in SAMPLES.iterdir() if path.is_dir())
+RULES = sorted(path.stem for path in (EXPECTED / "samples").glob("*.txt"))
 
 
 @pytest.mark.parametrize("rule", RULES)

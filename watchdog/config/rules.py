@@ -271,11 +271,21 @@ def read_rule(section: Section, kinds: Kinds) -> tuple[Rule | None, bool]:
     if rule.every != EVERY_CHECK and (problem := kinds.every_problem(rule.every)):
         section.wrong_at("every", problem)
     _check_say(section, rule)
+    _check_about(section)
     rule = replace(rule, if_cause=_read_if_cause(section, rule))
     if not rule.recipe and not rule.advice and len(section.problems) == before:
         section.wrong("needs 'recipe:' (what to propose) or 'advice:' (why no recipe helps, and what does)")
     section.done()
     return (rule if len(section.problems) == before else None), enabled
+
+
+def _check_about(section: Section) -> None:
+    """`about: {fires: …, quiet: …}` is for people: the manual shows it, and nothing else is done with it."""
+    about = section.section("about", None)
+    if about is not None and about.whole:
+        about.text("fires")
+        about.text("quiet")
+        about.done()
 
 
 def _read_if_cause(section: Section, rule: Rule) -> dict[str, Rule]:
