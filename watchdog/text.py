@@ -183,7 +183,7 @@ _SECRETS = (
     (r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*", "[secret]"),
     # Who knows the address of a chat service can write there (tgram://, ntfy://, a webhook); so it is with a
     # password in an address.
-    (r"(?i)\b(?!https?:|file:|wss?:)([a-z][a-z0-9+]{2,15})://[^\s'\"<>]{3,}", r"\1://[secret]"),
+    (r"(?i)\b(?!https?:|file:|wss?:|unix:///)([a-z][a-z0-9+]{2,15})://[^\s'\"<>]{3,}", r"\1://[secret]"),
     (
         r"(?i)\b(https?://[^\s/'\"]{0,100}(?:hooks|hc-ping|healthchecks|webhook)[^\s/'\"]{0,100}/"
         r"|https?://[^\s'\"]{0,200}/(?:web)?hooks?/)[^\s'\"<>]+",

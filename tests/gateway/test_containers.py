@@ -126,7 +126,7 @@ def test_a_dashboard_with_the_same_volume_is_not_taken_for_the_gateway() -> None
     board = replace(BOX, id=OTHER, name="hermes-dashboard")
     found = dead(containers=(board, replace(BOX, running=False, runs_gateway=True)))
     assert found.container == "hermes-gateway"
-    assert in_english(found.warnings[0]) == "this home is also a volume of hermes-dashboard"
+    assert in_english(found.warnings[0]).endswith("left alone: hermes-dashboard")
 
 
 def test_two_containers_on_one_volume_are_not_guessed_between_and_the_settings_can_choose() -> None:
@@ -332,19 +332,31 @@ def test_a_home_that_shows_a_container_is_looked_for_among_the_mounts_through_li
     assert [argv[1] for argv in asked] == ["ps", "inspect"]
 
 
-def test_the_container_that_was_seen_before_is_asked_for_by_its_id_alone(home: Path) -> None:
+def last_seen_in(container_id: str, home: Path) -> None:
     (home / "state").mkdir()
-    (home / "state" / FILE).write_text(json.dumps({"life": [1, 2], "container": ID, "names": []}))
-    ask, asked = engine({"inspect": Ran(0, told(source=str(home)))})
-    assert look(home, ask).last_id == ID and [argv[-2:] for argv in asked] == [(ID, ID[:12])]
+    (home / "state" / FILE).write_text(json.dumps({"life": [1, 2], "container": container_id, "names": []}))
 
 
-def test_a_container_that_was_made_anew_is_found_by_its_volume(home: Path) -> None:
-    (home / "state").mkdir()
-    (home / "state" / FILE).write_text(json.dumps({"life": [1, 2], "container": OTHER, "names": []}))
-    answers = [Ran(1, "[]\nError: No such object: cd"), Ran(0, ID), Ran(0, told(source=str(home)))]
-    found = look(home, lambda argv, timeout, env=None: answers.pop(0))
-    assert [box.id for box in found.containers] == [ID] and found.troubles == ()
+def test_the_container_that_was_seen_before_is_taken_and_one_with_the_same_volume_is_named(
+    home: Path,
+) -> None:
+    last_seen_in(ID, home)
+    both = f"{told(OTHER, '/dashboard', str(home))}\n{told(source=str(home))}"
+    ask, asked = engine({"ps": Ran(0, f"{OTHER}\n{ID}\n"), "inspect": Ran(0, both)})
+    found = decide(replace(DEAD, home=str(home), around=look(home, ask)))
+    assert found.container_id == ID and asked[-1][-2:] == (ID, OTHER)
+    assert [in_english(warning) for warning in found.warnings] == [
+        "this home is also a volume of other containers, which are left alone: dashboard"
+    ]
+
+
+def test_a_container_that_was_made_anew_is_found_by_its_volume_and_the_plan_says_so(home: Path) -> None:
+    last_seen_in(OTHER, home)
+    ask, _ = engine({"ps": Ran(0, ID), "inspect": Ran(0, told(source=str(home)))})
+    found = decide(replace(DEAD, home=str(home), around=look(home, ask)))
+    assert found.container_id == ID and "last seen in (cdcdcdcdcdcd) no longer exists" in in_english(
+        found.warnings[0]
+    )
 
 
 @pytest.mark.parametrize(
@@ -563,10 +575,11 @@ def test_the_other_command_is_asked_where_the_likely_engine_does_not_know_the_co
 
     def ask(argv: Sequence[str], timeout: float, env: object = None) -> Ran:
         asked.append(argv[0])
-        return Ran(0, told(source=str(home))) if argv[0] == "docker" else Ran(1, "Error: no such object: ab")
+        if argv[0] == "podman":
+            return Ran(0, "")
+        return Ran(0, ID if "ps" in argv else told(source=str(home)))
 
-    (home / "state").mkdir()
-    (home / "state" / FILE).write_text(json.dumps({"life": [1, 2], "container": ID, "names": []}))
+    last_seen_in(ID, home)
     found = look(home, ask)
     assert [box.tool for box in found.containers] == ["docker"] and found.troubles == ()
 
@@ -575,6 +588,21 @@ def test_in_a_container_with_the_socket_the_home_is_looked_for_by_its_path_on_th
     seen = around(containers=(BOX, replace(BOX, id=OTHER, mounts=(Mount("/opt/data", "/opt/data"),))))
     seen = replace(seen, contained=True, host_home=HOME, inner_home="/opt/data")
     assert decide(replace(DEAD, home="/opt/data", around=seen)).container_id == ID
+
+
+def test_in_the_pid_namespace_of_the_container_the_number_is_the_one_inside() -> None:
+    beside = alive(service=SERVICE, containers=(), shares_pids=True, contained=True)
+    place = beside.place(12)
+    assert in_english(place) == "in container abababababab (process 12 inside), s6 service gateway-default"
+
+
+def test_a_process_that_is_just_ending_is_not_taken_for_the_new_one(tmp_path: Path) -> None:
+    """Seen with SIGKILL under load: the lock was still listed, the start time could no longer be read."""
+    ending, new = GatewayProcess(True, 100, 0), GatewayProcess(True, 200, 9)
+    seen = [GatewayProcess(True, 100, 100), ending, new, new]
+    play = Play(tmp_path, alive(), {})
+    machine = replace(play.machine, look=lambda: seen.pop(0))
+    assert "process 200 outside" in in_english(step.run(step.Args("restart"), machine).reason)
 
 
 def test_a_restart_that_the_engine_never_ends_says_how_long_was_waited(tmp_path: Path) -> None:

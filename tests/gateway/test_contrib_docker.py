@@ -16,7 +16,11 @@ def test_the_container_beside_hermes_has_no_socket_no_root_and_no_capability() -
     assert not any("docker.sock" in volume for volume in SERVICE["volumes"])
     assert SERVICE["user"] == "${HERMES_UID:-10000}:${HERMES_GID:-10000}"
     assert SERVICE["cap_drop"] == ["ALL"] and "no-new-privileges:true" in SERVICE["security_opt"]
-    assert SERVICE["read_only"] is True and SERVICE["tmpfs"] == ["/tmp"] and SERVICE["pid"] == "host"
+    assert (
+        SERVICE["read_only"] is True
+        and SERVICE["tmpfs"] == ["/tmp"]
+        and SERVICE["pid"] == "${PID_MODE:-host}"
+    )
     assert "USER 10000:10000" in (DOCKER / "Dockerfile").read_text()
 
 

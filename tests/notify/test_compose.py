@@ -18,6 +18,7 @@ from watchdog.notify.compose import compose
 from watchdog.notify.context import Command
 from watchdog.notify.layout import BODY, HEADLINE, cut, full_text, render
 from watchdog.notify.lines import HowToAnswer, how_to_answer
+from watchdog.notify.run import own_command
 from watchdog.notify.sanitize import exact, fit, veil
 from watchdog.store.messages import News, Subject
 from watchdog.store.reasons import plain
@@ -396,3 +397,21 @@ def test_hostile_text_costs_no_time(piece: str):
     fit(piece * 50_000, 600)
     veil(piece * 2_000)
     assert time.process_time() - began < 10
+
+
+def test_in_a_container_a_command_is_the_one_for_its_host(monkeypatch):
+    """contrib/docker/compose.yaml sets the variable."""
+    monkeypatch.setenv("HERMES_WATCHDOG_COMMAND", "docker exec -it hermes-watchdog hermes-watchdog")
+    monkeypatch.setenv("HERMES_HOME", "/opt/data")
+    monkeypatch.setenv("HERMES_WATCHDOG_STATE", "/state")
+    monkeypatch.setenv("HERMES_WATCHDOG_CONFIG", "/config")
+    own = own_command("/opt/data", "/state/data-1", "/config")
+    assert str(own) == "docker exec -it hermes-watchdog hermes-watchdog"
+    other = own_command("/opt/other", "/state/other-1", "/config")
+    assert str(other) == "docker exec -it hermes-watchdog hermes-watchdog --home /opt/other"
+
+
+def test_the_address_of_an_engine_on_this_machine_is_no_secret():
+    shown = "docker --host unix:///run/user/1000/docker.sock restart -t 40 3f2a9c81d0b4"
+    assert redact(shown) == shown
+    assert "pass" not in redact("docker --host tcp://ann:pass@nas:2376 start 3f2a9c81d0b4")

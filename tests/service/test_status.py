@@ -17,7 +17,7 @@ from watchdog.cli import main
 from watchdog.cli.context import job_of
 from watchdog.gateway.machine import GatewayProcess, Machine
 from watchdog.gateway.reasons import Name
-from watchdog.gateway.supervisor import SYSTEM, Supervisor
+from watchdog.gateway.supervisor import DOCKER, SYSTEM, Supervisor
 from watchdog.job import Job
 from watchdog.model import Change, Hold, Incident, Plan, Reason, plain
 from watchdog.plan.limits import Disarmed
@@ -279,11 +279,12 @@ def test_the_page_is_written_for_its_owner_alone(job: Job, tmp_path: Path, capsy
     [
         ("en", None, "running in container hermes-gateway (process 4711 outside)"),
         ("en", NOW - timedelta(hours=3), "in container hermes-gateway (process 4711 outside)"),
-        ("zh", None, "在容器 hermes-gateway中（宿主机进程 4711）"),
+        ("zh", None, "运行中，在容器 hermes-gateway 中（宿主机进程 4711）"),
     ],
 )
 def test_a_gateway_in_a_container_is_named_with_its_process_outside(language, since, words):
     where = Reason(Name.CONTAINER, {"container": "hermes-gateway"})
-    seen = GatewaySeen(True, 4711, since, where, "hermes-gateway")
+    place = Supervisor(DOCKER, container="hermes-gateway").place(4711)
+    seen = GatewaySeen(True, 4711, since, where, "hermes-gateway", place)
     status = replace(WELL, gateway=seen)
     assert words in gateway_text(status, ENGLISH if language == "en" else CHINESE)

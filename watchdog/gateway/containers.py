@@ -10,7 +10,6 @@ import json
 import os
 import re
 import shutil
-import socket
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from watchdog.gateway.last_life import last_container
 from watchdog.gateway.reasons import MayNot
 from watchdog.model import Reason
 from watchdog.system.commands import NOT_THERE, TOO_LONG, Runner
-from watchdog.system.files import read_object
+from watchdog.system.files import read_object, read_text
 from watchdog.system.users import folder_of, name_of
 from watchdog.text import harmless
 from watchdog.values import replace
@@ -36,6 +35,7 @@ _NO_SUCH = re.compile(r"(?i)no such (?:object|container)")
 _VOLUMES = re.compile(
     r"/volumes/[^/]+/_data(?:/|$)"
 )  # docker's, podman's, and those of a NAS at other places
+_OWN_FOLDER = re.compile(r"containers/([0-9a-f]{64})/\S*hostname ")
 _MARKS = ("/.dockerenv", "/run/.containerenv")  # docker and podman put them into every container
 # Whatever made the container and starts it again by itself, by the label that it leaves.
 _MANAGERS = ("PODMAN_SYSTEMD_UNIT", "com.docker.swarm.service.name")
@@ -68,7 +68,7 @@ def surroundings(home: Path, state: Path, pid: int, chosen: bool, ask: Runner) -
 
 
 def _around_living(pid: int, container_id: str, engines: _Engines) -> Surroundings:
-    found, service = engines.inspect((container_id,)), service_of(pid)
+    found, service = engines.containers(container_id), service_of(pid)
     return Surroundings(
         id=container_id,
         tool=engines.hint,
@@ -78,20 +78,20 @@ def _around_living(pid: int, container_id: str, engines: _Engines) -> Surroundin
         service=service,
         neighbours=neighbours(processes_in(container_id), pid, service),
         contained=_contained(),
+        shares_pids=_contained() and not in_other_namespace(pid),
     )
 
 
 def _around_dead(home: Path, last_id: str, engines: _Engines) -> Surroundings:
-    found = engines.inspect((last_id,)) if last_id else ()
-    if not any(box.id == last_id for box in found):  # made anew since we saw it, or never seen
-        found = engines.inspect(engines.every_id())
+    found, own_id = engines.containers(last_id), _own_id()
+    own = [box for box in found if box.id == own_id]
     seen = Surroundings(
         signs=True,
         last_id=last_id,
-        containers=found,
+        containers=tuple(box for box in found if box not in own),
         troubles=tuple(engines.troubles),
         contained=_contained(),
-        host_home=_host_home(os.path.realpath(home), found) if _contained() else "",
+        host_home=_host_home(os.path.realpath(home), own[0].mounts) if own else "",
         inner_home=_inner_home(home),
     )
     boxes = seen.candidates(os.path.realpath(home))
@@ -104,10 +104,15 @@ def _contained() -> bool:
     return any(os.path.exists(mark) for mark in _MARKS)
 
 
-def _host_home(home: str, found: tuple[Container, ...]) -> str:
-    """What the host calls a folder of the container that we are in: docker gives its short id as our host name."""
-    own = [mount for box in found if box.short_id == socket.gethostname() for mount in box.mounts]
-    paths = (Mount(mount.inside, mount.source).path_of(home) for mount in own if mount.inside)
+def _own_id() -> str:
+    """The id of the container that we are in: engines mount its /etc/hostname from a folder of that name."""
+    found = _OWN_FOLDER.search(read_text("/proc/self/mountinfo")) if _contained() else None
+    return found[1] if found else ""
+
+
+def _host_home(home: str, mounts: tuple[Mount, ...]) -> str:
+    """What the host calls a folder of the container that has these mounts."""
+    paths = (Mount(mount.inside, mount.source).path_of(home) for mount in mounts if mount.inside)
     return next(filter(None, paths), "")
 
 
@@ -157,24 +162,21 @@ class _Engines:
         if not here or (hint and hint not in here):
             self.troubles.append(Reason(MayNot.ENGINE_MISSING, {"tool": hint or "docker"}))
 
-    def every_id(self) -> tuple[str, ...]:
-        found: list[str] = []
-        for tool in list(self.tools):
-            answer = self._asked(tool, "ps", "--all", "--quiet", "--no-trunc")
-            found += [line for line in answer.split() if _ID.fullmatch(line)]
-        return tuple(dict.fromkeys(found))[:_MOST]
+    def containers(self, wanted: str) -> tuple[Container, ...]:
+        """Every container, running or not; where there are very many, `wanted` is among those that are told.
 
-    def inspect(self, ids: tuple[str, ...]) -> tuple[Container, ...]:
-        """These containers. One alone is asked for by its short id, too, which may be another's name."""
+        All of them, because another may have the same volume, or the short id of this one as its name.
+        """
         found: dict[str, Container] = {}
         for tool in list(self.tools):
             # The docker command serves podman's socket, too, so that both may know the same container.
-            missing = [each for each in ids if each not in found]
-            if not missing:
-                break
-            names = missing if len(ids) > 1 else [*missing, missing[0][:12]]
+            words = self._asked(tool, "ps", "--all", "--quiet", "--no-trunc").split()
+            ids = [word for word in words if _ID.fullmatch(word) and word not in found]
+            if not ids:
+                continue
+            ids.sort(key=lambda each: each != wanted)
             form = _WANTED % _FIELDS[tool]
-            answer = self._asked(tool, "inspect", "--type", "container", "--format", form, *names)
+            answer = self._asked(tool, "inspect", "--type", "container", "--format", form, *ids[:_MOST])
             for line in answer.splitlines():
                 if (box := _container(line, tool)) is not None:
                     found.setdefault(box.id, box)

@@ -147,6 +147,7 @@ def _hidden_container(facts: HostFacts) -> Supervisor:
     around, short_id = facts.around, facts.around.id[:12]
     kind = PODMAN if around.tool == "podman" else DOCKER
     known = Supervisor(kind, short_id, found=Reason(Found.CGROUP), container=short_id, container_id=around.id)
+    known = replace(known, shares_pids=around.shares_pids)
     if around.service and facts.uid in (0, facts.pid_uid) and facts.pid_uid == facts.owner_uid:
         notes = (Reason(Warn.LEFT_ALONE, {"names": around.neighbours}),) if around.neighbours else ()
         return replace(
@@ -170,6 +171,7 @@ def _container(box: Container, facts: HostFacts, found: Reason) -> Supervisor:
         found=found,
         container=name,
         container_id=box.id,
+        shares_pids=around.shares_pids,
         stop_timeout=timedelta(seconds=wait),
         warnings=_container_warnings(box, facts),
     )
@@ -202,6 +204,8 @@ def _container_warnings(box: Container, facts: HostFacts) -> tuple[Reason, ...]:
         for other in facts.around.containers
         if other.id != box.id and other.has(facts.home, writable=True)
     ]
+    last_id = facts.around.last_id
+    anew = last_id and not any(other.id == last_id for other in facts.around.containers)
     return (
         *(
             (Reason(Warn.OUT_OF_MEMORY, {"container": box.title}),)
@@ -209,6 +213,7 @@ def _container_warnings(box: Container, facts: HostFacts) -> tuple[Reason, ...]:
             else ()
         ),
         *((Reason(Warn.SHARED_HOME, {"names": tuple(others)}),) if others else ()),
+        *((Reason(Warn.NEW_CONTAINER, {"id": last_id[:12], "container": box.title}),) if anew else ()),
     )
 
 

@@ -108,6 +108,7 @@ class Surroundings:
     )
     inner_home: str = ""  # what the gateway last called its home
     other_namespace: bool = False  # the gateway is in a container that we do not recognise
+    shares_pids: bool = False  # we are in its pid namespace: numbers here are those inside
 
     def candidates(self, home: str) -> tuple[Container, ...]:
         """The containers that may run the gateway of this home when it does not live: the one it was last

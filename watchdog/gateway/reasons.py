@@ -15,6 +15,9 @@ class Name(StrEnum):
     SERVICE_IN = "supervisor.service-in"  # of s6, in a container
     PROCESS = "supervisor.process"
     UNKNOWN = "supervisor.unknown"
+    OUTSIDE = "supervisor.outside"  # in a container, with the number of the process on its host
+    INSIDE = "supervisor.inside"  # the same, with the number inside
+    SERVICE_AT = "supervisor.service-at"
 
 
 class Found(StrEnum):
@@ -77,5 +80,6 @@ class Warn(StrEnum):
     WILL_LACK = "warn.will-lack"
     OUT_OF_MEMORY = "warn.out-of-memory"
     SHARED_HOME = "warn.shared-home"
+    NEW_CONTAINER = "warn.new-container"
     ALSO_RESTARTED = "warn.also-restarted"
     LEFT_ALONE = "warn.left-alone"

@@ -54,6 +54,7 @@ class Supervisor:
     kill: tuple[str, ...] = ()  # s6: where SIGTERM does not end the gateway
     by_signal: bool = False  # s6 out of reach: the process is signalled, and s6 starts it again
     stop_deletes: bool = False  # a container that was made with --rm
+    shares_pids: bool = False  # process numbers here are those inside its container (pid: "container:…")
 
     @property
     def patience(self) -> timedelta:
@@ -76,6 +77,14 @@ class Supervisor:
             case SupervisorKind.PROCESS:
                 return Reason(Name.PROCESS)
         return Reason(Name.UNKNOWN)
+
+    def place(self, pid: int) -> Reason | None:
+        """The container that the gateway runs in, with its process; None when it is in none."""
+        if not self.container:
+            return None
+        key = Name.INSIDE if self.shares_pids else Name.OUTSIDE
+        found = Reason(key, {"container": self.container, "pid": pid})
+        return Reason(Name.SERVICE_AT, {"unit": self.unit, "place": found}) if self.kind == S6 else found
 
     def refusal(self, verbs: Iterable[str]) -> Reason | None:
         """Why these (stop, start, restart) may not be done; None when they may."""

@@ -23,6 +23,7 @@ from watchdog.store.reasons import plain
 from watchdog.values import replace
 
 UNSURE = ("suspected", "unconfirmed")  # changes that are not certain enough to be said
+OWN_COMMAND = "HERMES_WATCHDOG_COMMAND"  # set by contrib/docker/compose.yaml
 
 
 def messenger(store: Store, settings: Settings, book: Rulebook, home: str, now: datetime) -> Messenger:
@@ -201,19 +202,23 @@ def host_name() -> str:
 
 
 def own_command(home: str, state: str, config: str) -> Command:
-    """How a person in a shell of their own calls this watchdog for this home: what is not the default is named."""
-    program = "hermes-watchdog"
-    if shutil.which(program) is None:
+    """How a person in a shell of their own calls this watchdog for this home: what is not the default is named.
+
+    In a container the image says how to reach us from its host, where every variable of the container holds.
+    """
+    program, variables = os.environ.get(OWN_COMMAND) or "hermes-watchdog", {}
+    if OWN_COMMAND in os.environ:
+        variables = dict(os.environ)
+    elif shutil.which(program) is None:
         beside = os.path.join(os.path.dirname(sys.executable), program)
         program = beside if os.access(beside, os.X_OK) else f"{sys.executable} -m watchdog"
     folder = os.path.expanduser("~")
     options: list[str] = []
-    if home and home != os.path.join(folder, ".hermes"):
-        options += ["--home", home]
-    for name, given, default in (
-        ("--state", os.path.dirname(state), os.path.join(folder, ".local", "state", "hermes-watchdog")),
-        ("--config", config, os.path.join(folder, ".config", "hermes-watchdog")),
+    for name, given, variable, default in (
+        ("--home", home, "HERMES_HOME", ".hermes"),
+        ("--state", os.path.dirname(state), "HERMES_WATCHDOG_STATE", ".local/state/hermes-watchdog"),
+        ("--config", config, "HERMES_WATCHDOG_CONFIG", ".config/hermes-watchdog"),
     ):
-        if given and given != default:
+        if given and given != (variables.get(variable) or os.path.join(folder, default)):
             options += [name, given]
     return Command(program, tuple(options))

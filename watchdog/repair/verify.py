@@ -140,10 +140,11 @@ def not_yet(wanted: Verify, sight: Sight, expects: bool) -> Reason | None:
     return Reason(Verification.ONLY_STARTED) if sight.lived < min(SETTLED, wanted.within / 2) else None
 
 
-def _life(before: GatewayProcess, after: GatewayProcess, container: str) -> Reason:
+def _life(before: GatewayProcess, after: GatewayProcess, place: Reason | None) -> Reason:
     """That it runs, and whether its platforms are connected as before."""
-    fields = {"pid": after.pid, "container": container}
-    runs = Reason(Verification.RUNNING_IN if container else Verification.RUNNING, fields)
+    runs = Reason(Verification.RUNNING, {"pid": after.pid})
+    if place:
+        runs = Reason(Verification.RUNNING_IN, {"place": place})
     if lost := lost_platforms(before, after):
         key = Verification.NOT_CONNECTED if after.connected is not None else Verification.UNSEEN
         platforms = Reason(key, {"platforms": lost})
@@ -157,7 +158,7 @@ def _life(before: GatewayProcess, after: GatewayProcess, container: str) -> Reas
 def _well(wanted: Verify, sight: Sight, off: Sequence[str], machine: Machine) -> Reason:
     life = None
     if sight.gateway.alive:
-        life = _life(machine.gateway, sight.gateway, machine.supervisor.container)
+        life = _life(machine.gateway, sight.gateway, machine.supervisor.place(sight.gateway.pid))
     elif not wanted.alive:
         life = Reason(Verification.STOPPED)
     quiet = None

@@ -64,7 +64,10 @@ class GatewaySeen:
     pid: int = 0
     since: datetime | None = None
     where: Reason | None = None  # what runs it: "system unit hermes-gateway.service"
-    container: str = ""  # that it is in; its pid is then the one outside
+    container: str = ""  # that it is in
+    place: Reason | None = (
+        None  # the container with its process: "in container hermes-gateway (process 4711 outside)"
+    )
 
 
 @dataclass(frozen=True)

@@ -113,12 +113,12 @@ def gateway_text(status: Status, reader: Reader) -> str:
     seen = status.gateway
     if seen is None:
         return reader("status.none-yet")
-    where = reader.reason(seen.where) or reader("status.gateway.somewhere")
+    where = reader.reason(seen.place or seen.where) or reader("status.gateway.somewhere")
     if seen.alive is None:
         return reader("status.gateway.hidden")
     if not seen.alive:
         return reader("status.gateway.down")
-    inside = "-in" if seen.container else ""
+    inside = "-in" if seen.place else ""
     if seen.since is None:
         return reader(f"status.gateway.running{inside}", pid=seen.pid, where=where)
     return reader(f"status.gateway.since{inside}", at=past(seen.since, reader), pid=seen.pid, where=where)

@@ -214,12 +214,9 @@ def gateway(job: Job, machine: Machine) -> Iterator[Check]:
         seen = machine.now_gateway()  # the engine knows what cannot be seen from outside
     if seen.alive:
         since = f", since {clock(seen.started_at)}" if seen.started_at else ""
-        place = (
-            f"in container {who.container} (process {seen.pid} outside)"
-            if who.container
-            else f"as pid {seen.pid}"
-        )
-        yield Check("gateway", OK, f"running {place}{since}")
+        place = who.place(seen.pid)
+        shown = in_english(place) if place else f"as pid {seen.pid}"
+        yield Check("gateway", OK, f"running {shown}{since}")
     elif seen.alive is None:
         why = blind(seen.why) if seen.why else "its process cannot be seen"
         yield Check("gateway", BAD, why, as_owner(job, "doctor"))

@@ -111,7 +111,8 @@ def unasked_plans(job: Job, store: Store, measure: Measure = machine_of) -> tupl
 def gateway_seen(machine: Machine) -> GatewaySeen:
     seen, supervisor = machine.gateway, machine.supervisor
     where = supervisor.name if supervisor.kind != UNKNOWN else None
-    return GatewaySeen(seen.alive, seen.pid, seen.started_at, where, supervisor.container)
+    place = supervisor.place(seen.pid)
+    return GatewaySeen(seen.alive, seen.pid, seen.started_at, where, supervisor.container, place)
 
 
 def last_answer(job: Job) -> LastAnswer | None:

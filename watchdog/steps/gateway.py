@@ -126,7 +126,9 @@ def _bare(args: Args, machine: Machine, before: GatewayProcess) -> Outcome:
 
 
 def _is_new(seen: GatewayProcess, before: GatewayProcess) -> bool:
-    return seen.alive is True and (seen.pid, seen.start_time) != (before.pid, before.start_time)
+    """A process whose start time cannot be read, as one that is just ending, counts by its number alone."""
+    started = seen.start_time or before.start_time
+    return seen.alive is True and (seen.pid, started) != (before.pid, before.start_time)
 
 
 def _up(what: Reason, machine: Machine, before: GatewayProcess) -> Outcome:
@@ -134,8 +136,8 @@ def _up(what: Reason, machine: Machine, before: GatewayProcess) -> Outcome:
     seen = machine.wait_for(lambda seen: _is_new(seen, before), within)
     if seen is None:
         return failed(what, Reason(Failed.NO_NEW_PROCESS, {"within": within}))
-    if container := machine.supervisor.container:
-        return ok(what, Reason(Done.RUNNING_IN, {"container": container, "pid": seen.pid}))
+    if place := machine.supervisor.place(seen.pid):
+        return ok(what, Reason(Done.RUNNING_IN, {"place": place}))
     return ok(what, Reason(Done.RUNNING, {"pid": seen.pid}))
 
 
