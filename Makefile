@@ -9,7 +9,7 @@ PIP_INSTALL = -m pip install -q --disable-pip-version-check -c constraints.txt
 COVERAGE_FLOOR = 80
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test thorough coverage format lint types imports schema schema-check docs serve wheel build ci release hashes pins audit \
+.PHONY: help setup demo test thorough fuzz coverage format lint types imports schema schema-check docs serve wheel build ci release hashes pins audit \
 	bench bench-databases lab lab-all lab-again picture check clean
 
 help:  ## this list
@@ -46,6 +46,20 @@ test: $(VENV)/.ready  ## the whole suite, under three minutes on two cores
 
 thorough: export HERMES_WATCHDOG_EFFORT = 10
 thorough: test  ## the suite with ten times as many rounds of random input, about twenty minutes
+
+# atheris is built for some versions of Python only, and nothing else needs it.
+FUZZ_SECONDS ?= 60
+TARGETS ?= records rules settings sqlite salvage text replies crontab files journald
+
+.venv.fuzz/.ready: constraints.txt
+	$(PYTHON) -m venv .venv.fuzz
+	.venv.fuzz/bin/python $(PIP_INSTALL) atheris pyyaml regex
+	@touch $@
+
+fuzz: .venv.fuzz/.ready  ## made-up bytes for everything that reads bytes of others, FUZZ_SECONDS for each of TARGETS
+	@for target in $(TARGETS); do mkdir -p build/fuzz/$$target && echo "== $$target" && \
+	  PYTHONPATH=. .venv.fuzz/bin/python tests/fuzz/fuzz.py $$target build/fuzz/$$target -max_total_time=$(FUZZ_SECONDS) \
+	    -timeout=90 -rss_limit_mb=2048 -max_len=16384 -verbosity=0 -artifact_prefix=build/fuzz/found-$$target- || exit 1; done
 
 coverage: PYTEST = --cov=watchdog --cov-report=term:skip-covered --cov-fail-under=$(COVERAGE_FLOOR)
 coverage: test  ## the suite with a coverage figure; fails below COVERAGE_FLOOR per cent
@@ -127,4 +141,4 @@ lab-again: $(VENV)/.ready
 	$(LAB) -m lab --lf --lfnf=none
 
 clean:  ## remove everything that make made
-	rm -rf $(VENV) $(TOOLS) build dist *.egg-info .coverage .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(TOOLS) .venv.fuzz build dist *.egg-info .coverage .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis

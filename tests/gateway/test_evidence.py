@@ -25,8 +25,8 @@ from watchdog.system.procfs import start_time_of
 
 NOW = datetime.now(UTC)
 HOLD = """
-import fcntl, sys, time
-lock = open(sys.argv[1], 'a+')
+import fcntl, os, time
+lock = open(os.environ["HERMES_HOME"] + "/gateway.lock", 'a+')
 fcntl.flock(lock, fcntl.LOCK_EX)
 print('held', flush=True)
 time.sleep(600)
@@ -36,8 +36,11 @@ time.sleep(600)
 @contextmanager
 def holding(home: Path, *before: str):
     """A process that holds this home's lock, and is named in its gateway.pid."""
-    command = [*before, sys.executable, "-c", HOLD, str(home / "gateway.lock")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+    program = home.parent / "hermes"
+    program.write_text(HOLD)
+    command = [*before, sys.executable, str(program), "gateway", "run"]
+    env = {**os.environ, "HERMES_HOME": str(home)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=env) as process:
         assert process.stdout is not None and process.stdout.readline() == b"held\n"
         record = {"pid": process.pid, "start_time": start_time_of(process.pid), "argv": command}
         (home / "gateway.pid").write_text(json.dumps(record))

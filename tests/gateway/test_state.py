@@ -21,6 +21,7 @@ from watchdog.values import replace
 NOW = datetime(2026, 5, 19, 10, 41, tzinfo=UTC)
 HOME = "/home/hermes/.hermes"
 US = Process(812, 5000, ("/v/bin/hermes", "gateway", "run"))
+STRANGER = Process(99, 1, ("flock", "-s", "gateway.lock", "sleep", "9"))
 RUNS = Evidence(NOW, HOME, record=PidFile(812, 5000), lock=812, lock_file=True, holder=US)
 GONE = Evidence(NOW, HOME, record=PidFile(812, 5000), lock_file=True)
 
@@ -56,6 +57,13 @@ def named(*locks: str, start: int | None = 5000, **more: object) -> Evidence:
         (GONE, State.DEAD, Why.ENDED, False),
         (replace(GONE, lock=None), State.UNKNOWN, Why.LOCK_HIDDEN, None),
         (replace(GONE, lock=99), State.UNKNOWN, Why.HOLDER_HIDDEN, None),
+        (replace(GONE, lock=99, holder=STRANGER), State.UNKNOWN, Why.HOLDER_STRANGE, None),
+        (
+            replace(GONE, lock=99, holder=STRANGER, record=PidFile(99, 1)),
+            State.RUNNING,
+            Why.HOLDS_LOCK,
+            True,
+        ),
         (
             replace(GONE, unreadable="gateway.pid: Permission denied"),
             State.UNKNOWN,
@@ -78,6 +86,8 @@ def named(*locks: str, start: int | None = 5000, **more: object) -> Evidence:
         "nobody holds the lock",
         "the lock cannot be seen",
         "the holder cannot be seen",
+        "the holder is no gateway",
+        "the holder looks like none, and wrote gateway.pid",
         "free, and the pid file may not be read",
         "named, and the gateway of another home",
         "named, and its lock file was deleted",

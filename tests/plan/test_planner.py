@@ -11,6 +11,8 @@ from machines import BROKEN, DEAD, LACKING, LOOP, START, STUCK, Machine, book, i
 
 from watchdog.config.limits import Limits
 from watchdog.config.rules import Rulebook
+from watchdog.gateway.machine import GatewayProcess
+from watchdog.gateway.supervisor import PROCESS, Supervisor
 from watchdog.model import Event, plain
 from watchdog.notify.translate import in_english
 from watchdog.plan.limits import Action, Disarmed, History, Refusal, must_disarm, pause
@@ -83,6 +85,17 @@ def test_a_crash_loop_without_a_known_cause_is_stopped_and_not_started_again():
         "stop the gateway (system unit hermes-gateway.service): /usr/bin/systemctl stop hermes-gateway.service",
     ]
     assert made.verify.alive is False and made.stops
+
+
+@pytest.mark.parametrize("wrong", [BROKEN, STUCK, DEAD])
+def test_a_bare_gateway_that_cannot_be_seen_is_neither_stopped_nor_started(wrong):
+    bare = Supervisor(PROCESS, user="hermes", argv=("/opt/hermes/bin/hermes", "gateway", "run"), uid=1000)
+    unseen = replace(Machine(HOME).world(), supervisor=bare, gateway=GatewayProcess(None))
+    (made,) = make_plans((wrong,), book(), History(), unseen, START)
+    assert waits_for(made) == (
+        "whether the gateway runs cannot be seen from here; nothing is stopped or started"
+    )
+    assert not any("it is not running" in in_english(word) for word in made.words)
 
 
 def test_a_rule_displaces_the_recipe_of_another_by_its_file_alone():

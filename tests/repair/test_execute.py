@@ -33,6 +33,7 @@ from machines import (
 
 from watchdog.approval import record as approval
 from watchdog.approval.record import COMMAND_LINE, GivenAnswer, answer, new_code
+from watchdog.gateway.machine import GatewayProcess
 from watchdog.gateway.supervisor import PROCESS, UNKNOWN, Supervisor
 from watchdog.job import load_rules
 from watchdog.model import Report, Step, Verify, plain
@@ -655,18 +656,25 @@ BARE = Supervisor(PROCESS, user="hermes", argv=("/opt/hermes/bin/hermes", "gatew
 NOTHING = Supervisor(UNKNOWN, may_act=False, why_not=plain("nothing tells how it is started"))
 
 
+# What gateway.pid says of a gateway that was started as `python /opt/hermes/bin/hermes gateway run`: sys.argv.
+BY_ITS_FILE, BY_ITS_PROCESS = BARE, replace(BARE, argv=("/usr/bin/python3", *BARE.argv))
+
+
+@pytest.mark.parametrize("later", [NOTHING, BY_ITS_FILE])
 @pytest.mark.parametrize("wrong", [BROKEN, STUCK])
-def test_a_plan_that_was_cut_off_knows_the_start_command_that_was_approved(store, machine, doctor, wrong):
-    """Once a gateway has stopped, its own files may say nothing of how it was started."""
+def test_a_plan_that_was_cut_off_knows_the_start_command_that_was_approved(
+    store, machine, doctor, wrong, later
+):
+    """Once a gateway has stopped, its own files may say nothing, or something else, of how it was started."""
     machine.wrong = [wrong]
-    known = replace(machine.world(), supervisor=BARE)
+    known = replace(machine.world(), supervisor=BY_ITS_PROCESS)
     (plan,) = ask(machine, store, known, START)
     code = new_code(store, plan.id, COMMAND_LINE, START)
     assert answer(store, GivenAnswer(code, True, "ann", COMMAND_LINE), START).ok
     rows.move(store, plan.id, ("approved",), "claimed")
     rows.begin_step(store, StepRow(plan.id, "steps", 0), START)
     machine.alive = False
-    after = replace(machine.world(), supervisor=NOTHING)
+    after = replace(machine.world(), supervisor=later)
     started = []
 
     class Gateway:
@@ -683,11 +691,12 @@ def test_a_plan_that_was_cut_off_knows_the_start_command_that_was_approved(store
     machine.cured_by = lambda _: True
     outcomes = interrupted.resume_plan(plan.id, job, "ann")
     assert outcomes[-1].ok, outcomes
-    assert started[-1] == ("restart" if wrong is STUCK else "start", BARE.argv)
+    assert started[-1] == ("restart" if wrong is STUCK else "start", BY_ITS_PROCESS.argv)
 
 
-def test_abandoning_tells_the_start_command_that_was_approved(store, machine, doctor):
-    machine.wrong = [BROKEN]
+@pytest.mark.parametrize("wrong", [BROKEN, DEAD])
+def test_abandoning_tells_the_start_command_that_was_approved(store, machine, doctor, wrong):
+    machine.wrong = [wrong]
     known = replace(machine.world(), supervisor=BARE)
     (plan,) = ask(machine, store, known, START)
     rows.move(store, plan.id, ("pending",), "interrupted")
@@ -703,6 +712,15 @@ def test_a_start_command_that_is_no_gateway_is_not_taken_from_the_store(machine)
     (plan,) = propose(machine, None, known, START)
     after = replace(machine.world(), supervisor=NOTHING)
     assert interrupted.with_approved_start(plan, after) == after
+
+
+def test_a_gateway_that_cannot_be_seen_is_not_called_down(store, machine, doctor):
+    machine.wrong = [BROKEN]
+    plan = approved(store, machine)
+
+    unseen = replace(machine.world(), look=lambda: GatewayProcess(None))
+    outcomes = carry_out(plan.id, RepairJob(store, unseen, machine.look_again))
+    assert not outcomes[-1].ok and "NOT RUNNING" not in said(outcomes[-1])
 
 
 def test_the_durations_of_outcomes_are_the_plans_own(store, machine):

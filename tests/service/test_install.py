@@ -137,6 +137,14 @@ def test_a_crontab_without_a_last_newline_keeps_its_last_line() -> None:
     assert with_entry("0 4 * * * x", HOME, "E\n") == "0 4 * * * x\nE\n"
 
 
+@pytest.mark.parametrize("sign", ["\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028"])
+def test_only_a_newline_ends_a_line_of_a_crontab(sign: str) -> None:
+    """Found by fuzzing: after any of these, cron sees one line where Python's splitlines sees two."""
+    within = f"0 4 * * * x{sign}{cron_entry(ENTRY)}"
+    assert without_entry(within, HOME) == (within, "")
+    assert without_entry(with_entry(within, HOME, cron_entry(ENTRY)), HOME) == (within, cron_entry(ENTRY))
+
+
 def test_an_entry_whose_end_was_edited_away_is_not_guessed_at() -> None:
     broken = OTHERS + "\n".join(cron_entry(ENTRY).splitlines()[:2]) + "\n0 9 * * * precious\n"
     with pytest.raises(

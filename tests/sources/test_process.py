@@ -38,6 +38,7 @@ def process(home):
     command = [sys.executable, "-c", hold, str(made / "gateway.lock")]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as one:
         assert one.stdout is not None and one.stdout.readline()
+        (made / "gateway.pid").write_text(f'{{"pid": {one.pid}}}')
         yield one
         one.kill()
 

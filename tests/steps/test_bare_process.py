@@ -284,6 +284,17 @@ def test_an_approved_heal_of_a_copied_home_does_not_touch_the_originals_gateway(
             os.kill(second.pid, signal.SIGKILL)
 
 
+@pytest.mark.parametrize("do", ["stop", "start", "restart"])
+def test_a_gateway_whose_lock_cannot_be_seen_is_neither_signalled_nor_started(home, tmp_path, do):
+    seen = started(home)
+    other = tmp_path / "other"
+    shutil.copytree(home, other, copy_function=os.link)  # its lock is the same file: whose lock is held?
+    world = replace(world_of(home), home=other)
+    outcome = gateway.run(gateway.Args(do), world)
+    assert not outcome.ok and "nothing was signalled or started" in said(outcome)
+    assert look_at_gateway(home).pid == seen.pid and "started" not in world.kept
+
+
 @pytest.mark.skipif(os.getuid() != 0 or not os.path.exists("/usr/bin/python3"), reason="needs another user")
 def test_a_checkout_inside_the_home_is_started_as_its_owner_and_never_as_root(home):
     checkout = home / "hermes-agent"

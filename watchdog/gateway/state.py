@@ -9,8 +9,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from watchdog.gateway.command import gateway_command
 from watchdog.gateway.evidence import SILENT, STALE, Evidence, Lifecycle, Process
 from watchdog.model import Reason
+from watchdog.text import harmless
 from watchdog.values import dataclass
 
 PLANNED_RESTART, FATAL_CONFIG = 75, 78  # exit codes of a gateway that ended by itself
@@ -42,6 +44,7 @@ class Why(StrEnum):
     PID_FILE_UNREADABLE = "gateway.pid-file-unreadable"
     LOCK_HIDDEN = "gateway.lock-hidden"
     HOLDER_HIDDEN = "gateway.holder-hidden"
+    HOLDER_STRANGE = "gateway.holder-strange"
     LOCK_FILE_GONE = "gateway.lock-file-gone"
     PROCESS_HIDDEN = "gateway.process-hidden"
 
@@ -106,7 +109,15 @@ def _gateway_process(seen: Evidence) -> Process | Reason | None:
     if seen.lock is None:
         return Reason(Why.LOCK_HIDDEN)
     if seen.lock:
-        return seen.holder or Reason(Why.HOLDER_HIDDEN, {"pid": seen.lock})
+        if seen.holder is None:
+            return Reason(Why.HOLDER_HIDDEN, {"pid": seen.lock})
+        # Who may read the file may lock it. Only Hermes writes gateway.pid, and only a gateway looks like one.
+        named = seen.record is not None and seen.record.pid == seen.lock
+        if seen.holder.argv and not named and not gateway_command(seen.holder.argv):
+            return Reason(
+                Why.HOLDER_STRANGE, {"pid": seen.lock, "program": harmless(seen.holder.argv[0], 60)}
+            )
+        return seen.holder
     if seen.unreadable:
         return Reason(Why.PID_FILE_UNREADABLE, {"why": seen.unreadable})
     if seen.named is None:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from watchdog.config.limits import Limits
 from watchdog.gateway.machine import Machine
+from watchdog.gateway.supervisor import PROCESS
 from watchdog.model import Hold, Incident, Plan, Reason, Recipe
 from watchdog.plan.causes import Diagnosis, name_of
 from watchdog.plan.reasons import Disarm, Wait
@@ -118,6 +119,8 @@ def _may_not(plan: Plan, situation: Situation) -> list[Hold]:
         if supervisor.sudoers_line:
             why = Reason(Wait.NEEDS_SUDOERS, {"why": why, "line": supervisor.sudoers_line})
         found.append(Hold(why))
+    elif verbs and supervisor.kind == PROCESS and situation.machine.gateway.alive is None:
+        found.append(Hold(Reason(Wait.GATEWAY_UNSEEN)))
     if history.maintenance_until and history.maintenance_until > situation.now:
         found.append(Hold(Reason(Wait.MAINTENANCE), history.maintenance_until))
     return found

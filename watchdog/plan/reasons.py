@@ -11,6 +11,7 @@ class Wait(StrEnum):
     DISARMED = "hold.disarmed"
     UNFINISHED = "hold.unfinished"
     NEEDS_SUDOERS = "hold.needs-sudoers"
+    GATEWAY_UNSEEN = "hold.gateway-unseen"
     MAINTENANCE = "hold.maintenance"
     RULE_HOLDS = "hold.rule-holds"
     RULE_BLIND = "hold.rule-blind"

@@ -135,23 +135,21 @@ def _runs_again(plan: Plan, first: int, machine: Machine) -> bool:
 
 
 def with_approved_start(plan: Plan, machine: Machine) -> Machine:
-    """The machine, knowing the start command that was approved with this plan where nothing else tells it: once
-    a gateway has stopped, its own files may say nothing of how it was started.
+    """The machine with the start command that was approved with this plan, where it starts a stopped gateway itself.
+
+    A running gateway shows the command it was started with; once stopped, its files may tell none, or another
+    one: gateway.pid has Python's sys.argv, which leaves out the interpreter.
     """
-    if machine.supervisor.kind != UNKNOWN or machine.gateway.alive is not False:
+    now = machine.supervisor
+    if machine.gateway.alive is not False or not (
+        now.kind == UNKNOWN or (now.kind == PROCESS and now.may_act)
+    ):
         return machine
     for word in plan.words:
         argv = gateway_command(tuple(word.fields.get("argv", ()))) if word.key in _STARTS else ()
-        if argv:
-            known = replace(
-                machine.supervisor,
-                kind=PROCESS,
-                user=word.fields["user"],
-                argv=argv,
-                uid=word.fields["uid"],
-                may_act=True,
-                why_not=None,
-            )
+        if argv and now.uid in (None, word.fields["uid"]):
+            approved = {"user": word.fields["user"], "argv": argv, "uid": word.fields["uid"]}
+            known = replace(now, kind=PROCESS, may_act=True, why_not=None, **approved)
             return replace(machine, supervisor=known)
     return machine
 
@@ -165,8 +163,7 @@ def abandon(plan_id: int, store: Store, machine: Machine, by: str) -> Outcome:
             f"plan {plan_id} is {stored.state if stored else 'not there'}; only an open or interrupted plan can be abandoned"
         )
     plan, reason = stored.plan, Reason(CutOff.ABANDONED, {"by": by})
-    stops = any(step.kind == "gateway" and step.args.do != "start" for step in plan.steps)
-    if stops and machine.now_gateway().alive is False:
+    if any(step.kind == "gateway" for step in plan.steps) and machine.now_gateway().alive is False:
         start = _start_command(plan, machine)
         reason = Reason(Ended.GATEWAY_DOWN, {"result": reason, "start": start})
     with store.atomic():

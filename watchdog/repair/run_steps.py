@@ -220,7 +220,7 @@ def _end(plan: Plan, failure: Failure | None, checked: Outcome | None, job: Repa
     reason = Reason(Ended.FAILED, {"title": plan.title_reason, "what": bad.what, "why": bad.reason})
     if failure.refused_by:
         reason = bad.reason
-    if not plan.restarts or job.machine.now_gateway().alive:
+    if not plan.restarts or job.machine.now_gateway().alive is not False:
         return reason
     start = job.kinds["gateway"].describe(START.args, job.machine)
     return Reason(Ended.GATEWAY_DOWN, {"result": reason, "start": start})

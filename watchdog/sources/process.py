@@ -27,6 +27,7 @@ _BLIND = {
     Why.PID_FILE_UNREADABLE: "{why}",
     Why.LOCK_HIDDEN: "gateway.lock may be held by a process of another container or of another home, which cannot be told here",
     Why.HOLDER_HIDDEN: "gateway.lock is held, but its holder (pid {pid}) cannot be seen",
+    Why.HOLDER_STRANGE: "gateway.lock is held by process {pid} ({program}), which is no gateway",
     Why.LOCK_FILE_GONE: "gateway.lock is gone or was replaced, so nobody can tell whether process {pid} is this home's gateway",
     Why.PROCESS_HIDDEN: "process {pid}, which gateway.pid names, may not be looked at; run as its user",
 }

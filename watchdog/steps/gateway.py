@@ -65,7 +65,9 @@ def _describe_process(args: Args, machine: Machine) -> Reason:
         return Reason(Describe.START_PROCESS, start)
     if args.do == "restart":
         return Reason(Describe.RESTART_PROCESS, {**stop, **start})
-    return Reason(Describe.STOP_PROCESS, stop) if machine.gateway.pid else Reason(Describe.STOP_NOTHING)
+    if machine.gateway.pid:
+        return Reason(Describe.STOP_PROCESS, stop)
+    return Reason(Describe.STOP_UNKNOWN if machine.gateway.alive is None else Describe.STOP_NOTHING)
 
 
 def run(args: Args, machine: Machine) -> Outcome:
@@ -74,6 +76,8 @@ def run(args: Args, machine: Machine) -> Outcome:
     if refused := supervisor.refusal((args.do,)):
         return failed(what, refused)
     before = machine.now_gateway()
+    if before.alive is None and supervisor.kind == PROCESS:
+        return failed(what, Reason(Failed.INVISIBLE))
     if args.do == "start" and before.alive:
         return ok(what, Reason(Done.ALREADY_RUNNING, {"pid": before.pid}))
     cut_off = args.do != "start" and not _turns_ended(machine, before)
