@@ -96,7 +96,7 @@ def settings(data: bytes) -> None:
 def _database(data: bytes) -> Path:
     """A database with a WAL and a journal: the three parts lie one behind the other."""
     path = FOLDER / "fuzzed.db"
-    parts = (data.split(b"<SIDE>") + [b"", b""])[:3]
+    parts = [*data.split(b"<SIDE>"), b"", b""][:3]
     for side, part in zip(("", "-wal", "-journal"), parts, strict=True):
         file = Path(f"{path}{side}")
         file.unlink(missing_ok=True)
