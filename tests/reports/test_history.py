@@ -196,6 +196,17 @@ def test_the_command_prints_or_writes_each_form(tmp_path: Path, capsys: pytest.C
     assert "cannot write /nowhere/r.txt: No such file or directory" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("pace", "missing", "gaps"), [(15, 1, 0), (15, 2, 1), (120, 0, 0), (120, 3, 1), (1, 5, 0)]
+)
+def test_checks_that_did_not_happen_are_a_gap_by_the_usual_pace(pace: int, missing: int, gaps: int) -> None:
+    """Two missed checks of cron are drawn; a home that is checked every two hours has no gap after each."""
+    times = [START + number * pace * MINUTE for number in range(50)]
+    checks = [(at, {}) for at in times[:20] + times[20 + missing :]]
+    found = unseen(checks, START, times[-1])
+    assert len(found) == gaps
+
+
 def test_a_week_without_checks_is_drawn_as_a_gap(past: Past) -> None:
     """The night without checks, in the row of the checks and behind each rule; and all of an empty week."""
     page = report_page(past, ENGLISH)

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from watchdog.model import Incident, Reason
+from watchdog.model import EVERY_CHECK, Incident, Reason
 from watchdog.notify.translate import in_english
 from watchdog.reports.check import incident_json
 from watchdog.store import Store
@@ -19,9 +20,9 @@ from watchdog.store.incidents import all_incidents, read_blind
 from watchdog.store.plans import Stored
 from watchdog.store.store import reads_rows
 from watchdog.store.times import stamp
-from watchdog.text import harmless, iso, redact
+from watchdog.text import duration, harmless, iso, redact
 
-GAP = timedelta(hours=1)  # without any check; shorter pauses are the pace of cron
+MISSED = 2.5  # times the usual distance of two checks, without one: at least two did not happen
 
 
 class Ending(StrEnum):
@@ -85,6 +86,7 @@ class Past:
     actions: tuple[PastAction, ...] = ()
     unseen: tuple[Unseen, ...] = ()
     watched: tuple[tuple[datetime, datetime], ...] = ()  # stretches with checks
+    pause: timedelta = timedelta(hours=1)  # a longer one without a check is a gap
 
     @property
     def noticing(self) -> timedelta | None:
@@ -130,7 +132,15 @@ def gather(store: Store | None, home: str, start: datetime, now: datetime) -> Pa
         tuple(past_action(stored) for stored in reversed(plans)),
         unseen(checks, start, now),
         watched(times),
+        longest_pause(times),
     )
+
+
+def longest_pause(times: Sequence[datetime]) -> timedelta:
+    """The distance of two checks from which on there is a gap: by their usual pace, and never less than cron's."""
+    usual = duration(EVERY_CHECK)
+    pauses = [later - earlier for earlier, later in pairwise(times)]
+    return MISSED * max(usual, middle(pauses) or usual)
 
 
 def past_action(stored: Stored) -> PastAction:
@@ -167,8 +177,9 @@ def _past_incident(
 def watched(times: Sequence[datetime]) -> tuple[tuple[datetime, datetime], ...]:
     """The stretches in which one check followed the other."""
     found: list[tuple[datetime, datetime]] = []
+    pause = longest_pause(times)
     for at in times:
-        if found and at - found[-1][1] <= GAP:
+        if found and at - found[-1][1] <= pause:
             found[-1] = (found[-1][0], at)
         else:
             found.append((at, at))
@@ -181,8 +192,9 @@ def unseen(
     """Stretches without a check, and stretches in which a source was blind; each as one."""
     found: list[Unseen] = []
     before = checks[0][0] if checks else start
+    pause = longest_pause([at for at, _ in checks])
     for at, _ in [*checks, (now, {})]:
-        if at - before > GAP:
+        if at - before > pause:
             found.append(Unseen(before, at))
         before = at
     blind_now: dict[str, Unseen] = {}

@@ -118,7 +118,7 @@ def _check_bars(past: Past, reader: Reader) -> tuple[Bar, ...]:
     """Green where checks were made; what is left between them is drawn as a gap, also before the first."""
     bars, before = [], past.start
     for start, end in (*past.watched, (past.end, past.end)):
-        if start - before > timedelta(hours=1):
+        if start - before > past.pause:
             bars.append(_bar(past, (before, start), "gap", reader("report.no-check-made")))
         if start < past.end:
             bars.append(_bar(past, (start, end), "seen", reader("report.checks-row")))
