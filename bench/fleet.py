@@ -22,9 +22,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from watchdog.fleet.alertmanager import Post
-from watchdog.fleet.alerts import compose
-from watchdog.fleet.errors import FleetError
+from watchdog.errors import FleetError
+from watchdog.fleet.alertmanager import Post, compose
 from watchdog.fleet.facts import Facts
 from watchdog.model import Incident
 

@@ -38,3 +38,7 @@ class ConfigError(WatchdogError):
 
 class SlowPattern(WatchdogError):
     """A pattern of a rule took longer on one record than any sane pattern does."""
+
+
+class FleetError(WatchdogError):
+    """A service of the fleet did not do what it was asked; the text never holds a password."""

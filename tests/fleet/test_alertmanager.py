@@ -9,9 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from watchdog.fleet.alertmanager import Post
-from watchdog.fleet.alerts import Alert
-from watchdog.fleet.errors import FleetError
+from watchdog.errors import FleetError
+from watchdog.fleet.alertmanager import Alert, Post
 from watchdog.fleet.publishing import run_all
 
 NOW = datetime(2026, 5, 19, 8, 41, tzinfo=UTC)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from talk import NOW, incident, plan
 
-from watchdog.fleet.alerts import MOST, compose
+from watchdog.fleet.alertmanager import MOST, compose
 from watchdog.fleet.facts import Facts
 
 QUARTER = timedelta(minutes=15)

@@ -173,7 +173,6 @@ class Alertmanager:
             ["prometheus-alertmanager", f"--config.file={self.config}", f"--storage.path={self.place}",
              f"--web.listen-address=127.0.0.1:{self.port}", f"--cluster.listen-address=127.0.0.1:{self.gossip}",
              "--cluster.settle-timeout=5s", "--cluster.gossip-interval=100ms", "--cluster.pushpull-interval=2s",
-             "--cluster.peer-timeout=5s",
              *(f"--cluster.peer=127.0.0.1:{peer.gossip}" for peer in self.peers)],
         )  # fmt: skip
         until(lambda: get(f"{self.url}/-/ready"), "Alertmanager is ready")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sqlite3
@@ -207,9 +208,19 @@ def test_hostile_text_runs_nothing_and_loads_nothing(site: Site, browser: Browse
     with sqlite3.connect(store) as db:
         db.execute("UPDATE incidents SET key = ?, says = ?, title = ?, fields = NULL", [HOSTILE] * 3)
         db.execute("UPDATE incidents SET rule = ?", [HOSTILE])
+        db.execute("UPDATE plans SET title = ?, answered_by = ?, answered_via = ?", [HOSTILE] * 3)
+        for column, part in (
+            ("content", "kanban.db"),
+            ("content", "tasks.tenant"),
+            ("recipes", "add-missing"),
+        ):
+            db.execute(
+                f"UPDATE plans SET {column} = replace({column}, ?, ?)", (part, json.dumps(HOSTILE)[1:-1])
+            )
+        db.execute("UPDATE checks SET blind = ?", [json.dumps({HOSTILE: HOSTILE})])
     page = site.folder / "file.html"
     site.run("status", "--html", str(page))
-    for address in (site.address, f"{site.address}incidents", f"file://{page}"):
+    for address in (site.address, f"{site.address}incidents", f"{site.address}plans/1", f"file://{page}"):
         browser.go(address)
         assert "onerror" in browser.text()  # it is there, as text
         assert browser.run("return window.hacked") is None

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import re
+import select
 import signal
+import socket
 import sqlite3
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -19,6 +23,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from watchdog.errors import FleetError
 from watchdog.fleet import mailbox, postgres, setup
 from watchdog.fleet.mailbox_plan import digest_of_row
 
@@ -393,14 +398,33 @@ TOO_MUCH = [  # what was granted, how to take it back, what is told
         "DROP POLICY hole ON {plans}",
         "an unknown policy hole of plans",
     ),
+    (
+        "GRANT pg_execute_server_program TO {host}",
+        "REVOKE pg_execute_server_program FROM {host}",
+        "server-files",
+    ),
+    (
+        "GRANT CREATE ON SCHEMA hermes_watchdog TO {host}",
+        "REVOKE CREATE ON SCHEMA hermes_watchdog FROM {host}",
+        "create",
+    ),
+    ("GRANT UPDATE ON {plans} TO {third}", "REVOKE UPDATE ON {plans} FROM {third}", "change-questions"),
+    (
+        "GRANT EXECUTE ON FUNCTION {answer} TO {third}",
+        "REVOKE EXECUTE ON FUNCTION {answer} FROM {third}",
+        "answer",
+    ),
     ("DROP POLICY own ON {audit}", "CREATE POLICY own ON {audit} USING (false)", "policy own of audit"),
 ]
 
 
 def test_a_role_that_may_do_too_much_is_told(team: Team):
     host = team.host("web1", broken=False)
+    team.passwords["third"] = ""
+    team.sql("CREATE ROLE third LOGIN")
     names = {
         "host": host.name,
+        "third": "third",
         "approver": "hermes_watchdog_approver",
         "owner": "hermes_watchdog_owner",
         **{name: f"hermes_watchdog.{name}" for name in ("plans", "audit", "answer")},
@@ -488,6 +512,157 @@ def test_a_flood_of_questions_that_are_withdrawn_at_once_ends_at_the_limit_of_a_
                 db.execute("SELECT hermes_watchdog.close(%s, 'no')", row)
 
 
+DEEP = "[" * 3000 + "]" * 3000
+LONG_NUMBER = f"[{'9' * 60_000}]"
+
+
+def _home(clock: str = "now()", every: str = "1 min", incidents: str = "[]") -> str:
+    return (
+        "INSERT INTO hermes_watchdog.homes (home, instance, profile, clock, every, incidents) "
+        f"VALUES ('/h', 'i', 'p', {clock}, '{every}', '{incidents}')"
+    )
+
+
+def _question(words: str = "[]", about: str = "{}", approvers: str = "'{}'") -> str:
+    return (
+        "INSERT INTO hermes_watchdog.plans (home, machine, plan, digest, title, words, about, approvers, code, lasts) "
+        f"VALUES ('/h', 'm', 9, '{'a' * 64}', 't', '{words}', '{about}', {approvers}, 'AAAAAAAA', '1 hour')"
+    )
+
+
+HOSTILE_ROWS = {
+    "interval": _home(every="100000000 years"),
+    "clock": _home(clock="'infinity'"),
+    "far clock": _home(clock="'290000-01-01'"),
+    "deep incidents": _home(incidents=DEEP),
+    "long number": _home(incidents=LONG_NUMBER),
+    "deep words": _question(words=DEEP),
+    "long word": _question(words=LONG_NUMBER),
+    "deep about": _question(about='{"a":' * 2000 + "1" + "}" * 2000),
+    "approvers": _question(approvers="array_fill('x'::text, '{100000}')"),
+}
+
+
+@pytest.mark.parametrize("row", HOSTILE_ROWS.values(), ids=HOSTILE_ROWS)
+def test_what_a_thief_writes_keeps_nobody_from_seeing_and_answering_the_others(team: Team, row: str):
+    victim, thief = team.host("victim"), team.role("thief", approver=False)
+    victim.check()
+    with suppress(psycopg.Error):
+        team.sql(row, thief)
+    assert team.sql("SELECT count(*) FROM hermes_watchdog.plans WHERE length(approvers::text) > 30000") == [
+        (0,)
+    ]
+    assert victim.name in team.anna.run("fleet", "status").stdout
+    plan = next(each for each in team.plans() if each["host"] == victim.name)
+    assert plan["code"] in team.anna.run("fleet", "plans").stdout
+    assert team.anna.run("fleet", "approve", plan["code"]).returncode == 0
+
+
+def _daemon(host: Host) -> subprocess.Popen[bytes]:
+    with open(host.home.parent / "daemon.log", "w") as log:
+        return subprocess.Popen(
+            [parts.COMMAND, "run", "--home", host.home, "--config", host.config, "--state", host.state],
+            stdout=log,
+            stderr=log,
+        )
+
+
+def test_a_flood_of_notifications_does_not_keep_a_daemon_busy(team: Team):
+    host, thief = team.host("web1"), team.role("thief", approver=False)
+    daemon = _daemon(host)
+    try:
+        until(
+            lambda: team.sql("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")[0][0],
+            "it listens",
+        )
+
+        def ticks() -> int:
+            fields = Path(f"/proc/{daemon.pid}/stat").read_text().rpartition(")")[2].split()
+            return int(fields[11]) + int(fields[12])
+
+        began, before = time.monotonic(), ticks()
+        with psycopg.connect(team.dsn(thief), autocommit=True) as db:
+            while time.monotonic() < began + 10:
+                db.execute("SELECT pg_notify('hermes_watchdog', %s)", (host.name,))
+        used = (ticks() - before) / os.sysconf("SC_CLK_TCK")
+        assert used < 2.5, f"{used} s of processor time in 10 s"
+    finally:
+        daemon.send_signal(signal.SIGTERM)
+        daemon.wait(30)
+
+
+def test_a_host_that_only_the_environment_names_is_not_spoken_to_in_the_clear(
+    team: Team, monkeypatch: pytest.MonkeyPatch
+):
+    host = team.host("web1", broken=False)
+    monkeypatch.setenv("PGHOST", "0.0.0.0")  # this machine, but not by a name that says so
+    with (
+        pytest.raises(FleetError, match="unencrypted"),
+        postgres.connected(team.dsn(host.name).replace("host=127.0.0.1", "")),
+    ):
+        pass
+
+
+class _Relay(threading.Thread):
+    """Passes a connection on to PostgreSQL until it is told to hang: the network, or a server that stands still."""
+
+    def __init__(self, port: int, after: int):
+        super().__init__(daemon=True)
+        self.server, self.to, self.after = socket.create_server(("127.0.0.1", 0)), port, after
+        self.port, self.hanging = int(self.server.getsockname()[1]), 0
+        self.start()
+
+    def run(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self.server.accept()
+                threading.Thread(target=self.passes, args=(client,), daemon=True).start()
+
+    def passes(self, client: socket.socket) -> None:
+        with socket.create_connection(("127.0.0.1", self.to)) as server, client, suppress(OSError):
+            answers = 0
+            while True:
+                for side in select.select([client, server], [], [])[0]:
+                    if not (data := side.recv(65536)):
+                        return
+                    answers += side is server
+                    if answers <= self.after:
+                        (server if side is client else client).sendall(data)
+                    elif side is server:
+                        self.hanging += 1
+
+
+def test_a_server_that_stands_still_after_the_login_does_not_stop_a_daemon(team: Team):
+    host = team.host("web1")
+    relay = _Relay(team.server.port, after=3)  # the login takes three answers
+    settings = host.config / "settings.yaml"
+    settings.write_text(settings.read_text().replace(f"port={team.server.port}", f"port={relay.port}"))
+    daemon = _daemon(host)
+    try:
+        until(lambda: relay.hanging >= 3, "asked, polled, and listened", 90)
+    finally:
+        daemon.send_signal(signal.SIGTERM)
+        daemon.wait(30)
+        relay.server.close()
+
+
+@pytest.mark.parametrize("after", [0, 3, 5, 8])
+def test_a_server_that_stands_still_in_the_middle_of_a_question_ends_no_check(team: Team, after: int):
+    host = team.host("web1")
+    relay = _Relay(team.server.port, after)
+    settings = host.config / "settings.yaml"
+    settings.write_text(settings.read_text().replace(f"port={team.server.port}", f"port={relay.port}"))
+    began = time.monotonic()
+    report = host.check()
+    assert time.monotonic() - began < 60
+    assert report["plans"][0]["id"] == 1 and any("mailbox" in note for note in report["notes"]), report[
+        "notes"
+    ]
+    code = json.loads(host.run("plan", "1", "--code", "--json").stdout)["code"]
+    assert host.run("approve", code).returncode == 0 and host.done() == 1
+    relay.server.close()
+
+
 def test_two_homes_of_one_host_hear_only_their_own_answers(team: Team):
     host = team.host("web1")
     other = Host(
@@ -553,12 +728,7 @@ def test_postgresql_down_checks_messages_and_local_approval_go_on_and_it_is_told
 
 def test_the_long_running_mode_hears_an_answer_at_once(team: Team):
     host = team.host("web1")
-    with open(team.top / "daemon.log", "w") as log:
-        daemon = subprocess.Popen(
-            [parts.COMMAND, "run", "--home", host.home, "--config", host.config, "--state", host.state],
-            stdout=log,
-            stderr=log,
-        )
+    daemon = _daemon(host)
     try:
         (plan,) = until(team.plans, "the plan is in the mailbox")
         listening = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"

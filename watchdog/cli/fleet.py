@@ -10,8 +10,8 @@ from watchdog.cli.context import WELL, WRONG, Job, colours, job_of, print_json
 from watchdog.cli.fleet_text import WHY_NOT, home_json, home_lines, is_open, plan_json, plan_lines, right_line
 from watchdog.cli.parser import add_common
 from watchdog.errors import WatchdogError
-from watchdog.fleet import mailbox, publish_state, setup
-from watchdog.fleet.facts import gather
+from watchdog.fleet import mailbox, setup
+from watchdog.fleet.facts import gather, load_memory
 from watchdog.fleet.mailbox_plan import digest_of_row
 from watchdog.fleet.metrics import exposition
 from watchdog.fleet.postgres import connected
@@ -205,7 +205,7 @@ def run_metrics(args: argparse.Namespace) -> int:
     if store is None:
         raise WatchdogError(f"{job.home} was never checked; run: hermes-watchdog check")
     with store:
-        facts = gather(store, job.home, job.settings, publish_state.load(store), job.now)
+        facts = gather(store, job.home, job.settings, load_memory(store), job.now)
     print(exposition(facts).decode(), end="")
     return WELL
 

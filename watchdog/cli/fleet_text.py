@@ -17,6 +17,8 @@ RIGHTS = {
     "bypass-rls": "may read and write the rows of every host (BYPASSRLS)",
     "create-roles": "may create roles, and so approvers (CREATEROLE)",
     "replication": "may copy the whole database (REPLICATION)",
+    "server-files": "may read or write files of the database server, or run programs there",
+    "create": "may create tables and functions in the mailbox",
     "owner": "is a member of the owner of the tables",
     "host-approves": "is a host and an approver: it can approve what other hosts propose",
     "change-questions": "may change or delete questions",
@@ -78,6 +80,10 @@ def plan_lines(plan: MailboxPlan, colour: bool) -> list[str]:
         f"  home {exact(plan.home, 200)} on {exact(plan.machine, 70)}, plan {plan.plan}",
         *(f"    {exact(words, 20_000)}" for words in plan.words),
     ]
+    if not plan.words:
+        lines.append(
+            f"  {paint('mind', 'medium', colour)}: its commands cannot be read; to approve it does nothing"
+        )
     for name in ("chain", "costs"):
         if text := plan.about.get(name):
             lines.append(f"  {exact(str(text), 600)}")

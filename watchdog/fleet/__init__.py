@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from watchdog.config.settings import Settings
-    from watchdog.fleet.listener import listener_for
+    from watchdog.fleet.postgres import listener_for
     from watchdog.model import Report
     from watchdog.store import Store
 
 __all__ = ["listener_for", "publish"]
 
 # Loaded on first use: most hosts are alone.
-__getattr__ = lazy(__name__, listener=("listener_for",))
+__getattr__ = lazy(__name__, postgres=("listener_for",))
 
 
 def publish(report: Report, store: Store, settings: Settings, now: datetime) -> tuple[str, ...]:

@@ -1,8 +1,9 @@
-"""What one home tells the fleet about itself, read from its own store and process table; writes nothing."""
+"""What one home tells the fleet about itself, and what it remembers of having told it."""
 
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import re
 import socket
@@ -12,13 +13,12 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from watchdog.fleet.publish_state import count_of
 from watchdog.gateway.machine import look_at_gateway
 from watchdog.model import EVERY_CHECK, Incident
 from watchdog.sqlite.backup import good_ones
 from watchdog.sqlite.daily_backup import folder
 from watchdog.sqlite.inspect import databases
-from watchdog.store import Store, messages
+from watchdog.store import Store, messages, questions
 from watchdog.store.incidents import all_incidents, last_blind, last_check
 from watchdog.store.plans import Stored, in_state
 from watchdog.text import duration, harmless
@@ -26,6 +26,7 @@ from watchdog.text import duration, harmless
 if TYPE_CHECKING:
     from watchdog.config.settings import Settings
 
+MEMORY = "fleet"  # name of the row that holds the memory, among the cursors of the reply channels
 GAPS = 5  # distances between checks that are measured; the middle one ignores a manual check and a power cut
 
 
@@ -120,3 +121,25 @@ def _backups(home: Path, state: Path, now: datetime) -> dict[str, timedelta]:
         if kept := good_ones(folder(state, path), os.path.basename(os.path.realpath(path))):
             ages[name] = now - datetime.fromisoformat(kept[0].at)
     return ages
+
+
+def load_memory(store: Store) -> dict[str, Any]:
+    """What publishing remembers between two checks: alerts that were posted, services that failed.
+
+    Lost or damaged, it is begun anew; the worst that follows is an alert that ends by its own time.
+    """
+    try:
+        state = json.loads(questions.cursor(store, MEMORY) or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return state if isinstance(state, dict) else {}
+
+
+def save_memory(store: Store, state: dict[str, Any], now: datetime) -> None:
+    questions.move_cursor(store, MEMORY, json.dumps(state, sort_keys=True), now)
+
+
+def count_of(state: Any, name: str) -> int:
+    """A count of the memory; 0 for whatever is none."""
+    value = state.get(name) if isinstance(state, dict) else None
+    return value if isinstance(value, int) and value >= 0 else 0

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
     from watchdog.fleet.facts import Facts
 
-_COLUMNS = """id, host, home, machine, plan, digest, title, words, code, state, asked_at, expires_at - clock_timestamp(),
-    answered_by, answered_at, answered_seen, says, about, approvers,
+MOST_SHOWN = 50  # incidents of one home
+# What a host wrote is read as text and parsed here: a row that is made to fail must not hide those of others.
+_COLUMNS = """id, host, home, machine, plan, digest, title, words::text, code, state, asked_at,
+    expires_at - clock_timestamp(), answered_by, answered_at, answered_seen, says, about::text, approvers,
     EXISTS (SELECT FROM pg_roles WHERE rolname = host)"""
 
 
@@ -83,7 +85,7 @@ def report(connection: Connection[Any], facts: Facts) -> str:
     """This home's line of `fleet status`, and close what this host no longer asks; a note about its role."""
     incidents = [
         {"rule": each.rule, "severity": each.severity, "title": harmless(each.title, 100)}
-        for each in facts.incidents[:50]
+        for each in facts.incidents[:MOST_SHOWN]
     ]
     connection.execute(
         f"""INSERT INTO {SCHEMA}.homes
@@ -174,7 +176,9 @@ class HomeStatus:
 
 def homes(connection: Connection[Any]) -> list[HomeStatus]:
     rows = connection.execute(
-        f"""SELECT host, home, instance, profile, clock_timestamp() - checked_at, clock - checked_at, every, incidents,
+        f"""SELECT host, home, instance, profile, clock_timestamp() - checked_at,
+               greatest(least(clock, timestamptz '2300-01-01'), timestamptz '1900-01-01') - checked_at,
+               greatest(least(every, interval '400 days'), interval '0'), incidents::text,
                (SELECT count(*) FROM {SCHEMA}.plans WHERE plans.host = homes.host AND plans.home = homes.home
                    AND state = 'pending' AND expires_at > clock_timestamp()),
                unseen, armed, version, EXISTS (SELECT FROM pg_roles WHERE rolname = homes.host)
@@ -182,13 +186,23 @@ def homes(connection: Connection[Any]) -> list[HomeStatus]:
     )
     found = []
     for row in rows:
-        listed = row[7] if isinstance(row[7], list) else []
-        row = (*row[:7], tuple(each for each in listed if isinstance(each, dict)), *row[8:])
+        listed = _json(row[7])
+        incidents = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+        row = (*row[:7], tuple(incidents[:MOST_SHOWN]), *row[8:])
         found.append(HomeStatus(*row))
     return found
 
 
+def _json(text: str) -> Any:
+    """What a host wrote; None for what is nested too deep or has a number too long for this program."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
 def _plan(row: Sequence[Any]) -> MailboxPlan:
+    words, about = _json(row[7]), _json(row[16])
     return MailboxPlan(
         id=row[0],
         host=row[1],
@@ -197,7 +211,7 @@ def _plan(row: Sequence[Any]) -> MailboxPlan:
         plan=row[4],
         digest=row[5],
         title=row[6],
-        words=tuple(str(words) for words in row[7]) if isinstance(row[7], list) else (),
+        words=tuple(str(word) for word in words) if isinstance(words, list) else (),
         code=row[8],
         state=row[9],
         asked_at=row[10],
@@ -206,7 +220,7 @@ def _plan(row: Sequence[Any]) -> MailboxPlan:
         answered_at=row[13],
         answered_seen=row[14] or "",
         outcome=row[15],
-        about=row[16] if isinstance(row[16], dict) else {},
+        about=about if isinstance(about, dict) else {},
         approvers=tuple(row[17] or ()),
         known_host=row[18],
     )

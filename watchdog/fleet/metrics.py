@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from watchdog import __version__
-from watchdog.fleet.errors import FleetError, needs_extra
+from watchdog.errors import FleetError
 from watchdog.fleet.facts import Facts
+from watchdog.fleet.postgres import NEEDS_EXTRA
 
 PREFIX = "hermes_watchdog_"
 HOME = "# home: "  # the file's first line says whose it is
@@ -23,7 +24,7 @@ def exposition(facts: Facts) -> bytes:
         from prometheus_client import CollectorRegistry, generate_latest
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
     except ImportError:
-        raise needs_extra("prometheus_client") from None
+        raise FleetError(NEEDS_EXTRA.format(module="prometheus_client")) from None
     families: list[Any] = []
 
     def add(kind: Any, name: str, about: str, labels: tuple[str, ...] = ()) -> Any:

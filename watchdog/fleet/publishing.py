@@ -11,15 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from watchdog.config.fleet_settings import TIME_LIMIT
-from watchdog.errors import WatchdogError
-from watchdog.fleet import mailbox, publish_state
-from watchdog.fleet.alertmanager import Post
-from watchdog.fleet.alerts import compose
-from watchdog.fleet.errors import FleetError
-from watchdog.fleet.facts import Facts, gather
+from watchdog.errors import FleetError, WatchdogError
+from watchdog.fleet import mailbox
+from watchdog.fleet.alertmanager import Post, compose
+from watchdog.fleet.facts import Facts, count_of, gather, load_memory, save_memory
 from watchdog.fleet.metrics import write
 from watchdog.fleet.postgres import connected
-from watchdog.fleet.publish_state import count_of
 from watchdog.notify.sanitize import fit
 from watchdog.store import Store, messages
 from watchdog.store.messages import TargetState
@@ -58,7 +55,7 @@ def publish_all(report: Report, store: Store, settings: Settings, now: datetime)
 def _publish(report: Report, store: Store, settings: Settings, now: datetime) -> tuple[str, ...]:
     fleet = settings.fleet
     assert fleet is not None
-    state = publish_state.load(store)
+    state = load_memory(store)
     state["took"] = max(0.0, (now - report.now).total_seconds())
     _count_failures(store, state)
     facts = gather(store, Path(report.home), settings, state, now)
@@ -70,7 +67,7 @@ def _publish(report: Report, store: Store, settings: Settings, now: datetime) ->
     if fleet.postgres is not None:
         errands.append(_Status(fleet.postgres, facts))
     # Before anything leaves: what is posted twice does no harm, what is forgotten would stay open until its time.
-    publish_state.save(store, state, now)
+    save_memory(store, state, now)
     failed, notes = run_all(errands, SECONDS) if errands else ({}, [])
     if fleet.textfile:
         try:
@@ -152,4 +149,4 @@ def _remember_failures(
             )
         elif count_of(before, name) >= TOLD_AFTER:
             messages.save_target(store, TargetState(name))
-    publish_state.save(store, state, facts.now)
+    save_memory(store, state, facts.now)

@@ -208,33 +208,41 @@ GRANT EXECUTE ON FUNCTION close(bigint, text) TO {HOSTS};
 GRANT EXECUTE ON FUNCTION answer(bigint, boolean, text) TO {APPROVERS};
 """
 
-MIGRATIONS = (_FIRST,)
+# A list of millions of names in each question would fill the disk.
+_BOUND_APPROVERS = """
+ALTER TABLE plans ADD CONSTRAINT few_approvers CHECK (length(array_to_string(approvers, ',', '')) <= 20000) NOT VALID;
+"""
+
+MIGRATIONS = (_FIRST, _BOUND_APPROVERS)
 VERSION = len(MIGRATIONS)
 
-# Each row: a role of the fleet, and what it may do and should not. Membership is followed here, because
-# pg_has_role says yes for every superuser.
+# Each row: a role, and what it may do and should not. Membership is followed here, because pg_has_role says yes for
+# every superuser. Superusers and owners that are no role of the fleet administrate the server; that is no finding.
 TOO_MUCH = f"""
 WITH RECURSIVE member AS (
     SELECT roleid, member FROM pg_auth_members
     UNION SELECT upper.roleid, lower.member FROM pg_auth_members upper JOIN member lower ON lower.roleid = upper.member
-), fleet AS (
-    SELECT role.*,
-           EXISTS (SELECT FROM member WHERE member.member = role.oid AND member.roleid = to_regrole('{HOSTS}')) AS is_host,
-           EXISTS (SELECT FROM member WHERE member.member = role.oid AND member.roleid = to_regrole('{APPROVERS}')) AS approves,
-           EXISTS (SELECT FROM member WHERE member.member = role.oid AND member.roleid = to_regrole('{OWNER}')) AS owns
-      FROM pg_roles role WHERE role.rolname NOT IN ('{HOSTS}', '{APPROVERS}', '{OWNER}')
-), used AS (
-    SELECT * FROM fleet
-     WHERE is_host OR approves OR rolname = session_user OR rolname IN (SELECT host FROM {SCHEMA}.homes)
+), role AS (
+    SELECT each.*, ARRAY(SELECT roleid::regrole::text FROM member WHERE member.member = each.oid) AS groups
+      FROM pg_roles each WHERE each.rolname NOT IN ('{HOSTS}', '{APPROVERS}', '{OWNER}') AND each.rolname !~ '^pg_'
+), known AS (
+    SELECT *, '{HOSTS}' = ANY (groups) AS is_host, '{APPROVERS}' = ANY (groups) AS approves,
+           rolsuper OR '{OWNER}' = ANY (groups) AS owns FROM role
+), rated AS (
+    SELECT *, is_host OR approves OR rolname = session_user OR rolname IN (SELECT host FROM {SCHEMA}.homes) AS used
+      FROM known
 )
-SELECT rolname, may FROM used, LATERAL (VALUES
-    (rolsuper, 'superuser'), (rolbypassrls, 'bypass-rls'), (rolcreaterole, 'create-roles'),
-    (rolreplication, 'replication'), (owns, 'owner'), (is_host AND approves, 'host-approves'),
-    (NOT rolsuper AND NOT owns AND (has_any_column_privilege(oid, '{SCHEMA}.plans', 'UPDATE')
+SELECT rolname, may FROM rated, LATERAL (VALUES
+    (used AND rolsuper, 'superuser'), (used AND rolbypassrls, 'bypass-rls'), (used AND rolcreaterole, 'create-roles'),
+    (used AND rolreplication, 'replication'), (used AND owns AND NOT rolsuper, 'owner'),
+    (is_host AND approves, 'host-approves'),
+    (used AND groups && '{{pg_execute_server_program,pg_read_server_files,pg_write_server_files}}', 'server-files'),
+    (NOT owns AND (has_any_column_privilege(oid, '{SCHEMA}.plans', 'UPDATE')
         OR has_table_privilege(oid, '{SCHEMA}.plans', 'DELETE, TRUNCATE')), 'change-questions'),
-    (NOT rolsuper AND NOT owns AND (has_any_column_privilege(oid, '{SCHEMA}.audit', 'INSERT, UPDATE')
+    (NOT owns AND (has_any_column_privilege(oid, '{SCHEMA}.audit', 'INSERT, UPDATE')
         OR has_table_privilege(oid, '{SCHEMA}.audit', 'DELETE, TRUNCATE')), 'change-audit'),
-    (NOT rolsuper AND NOT owns AND NOT approves
+    (NOT owns AND has_schema_privilege(oid, '{SCHEMA}', 'CREATE'), 'create'),
+    (NOT owns AND NOT approves
         AND has_function_privilege(oid, '{SCHEMA}.answer(bigint, boolean, text)', 'EXECUTE'), 'answer')
 ) AS rights (has, may) WHERE has ORDER BY rolname, may
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from watchdog.fleet.errors import FleetError
+from watchdog.errors import FleetError
 from watchdog.fleet.postgres import driver, tables_version
 from watchdog.fleet.schema import (
     APPROVERS,

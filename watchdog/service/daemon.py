@@ -45,7 +45,7 @@ from watchdog.system.sdnotify import notify, watchdog_seconds
 from watchdog.text import clock as shown
 
 if TYPE_CHECKING:
-    from watchdog.fleet.listener import AnswerListener
+    from watchdog.fleet.postgres import AnswerListener
 
 HEARTBEAT = 10.0  # seconds between two looks at files, clock and stop; a host that slept is noticed within it
 AGAIN = timedelta(seconds=30)  # after another process held the lock

@@ -45,7 +45,7 @@ def address(channel: Channel, place: str) -> tuple[str, ...]:
 def collect(channel: Channel, cursor: str, wait: float) -> Collected:
     """The answers that were not read before; waits for one by LISTEN when there is none."""
     known = _ids(cursor)
-    with _connected(channel) as connection:
+    with _connected(channel, wait) as connection:
         rows = mailbox.answered(connection)
         if wait > 0 and all(row.id in known for row in rows):
             connection.execute(f"LISTEN {CHANNEL}")
@@ -77,10 +77,10 @@ def tell(channel: Channel, place: str, receipt: str, text: str) -> None:
             mailbox.close(connection, int(receipt), text)
 
 
-def _connected(channel: Channel) -> Any:
+def _connected(channel: Channel, wait: float = 0) -> Any:
     if channel.token is None:
         raise ChannelError("postgres: there is no address")
-    return postgres.connected(channel.token.reveal(), channel.time_limit.total_seconds())
+    return postgres.connected(channel.token.reveal(), channel.time_limit.total_seconds(), wait=wait)
 
 
 def _ids(cursor: str) -> set[int]:
