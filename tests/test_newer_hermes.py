@@ -18,6 +18,7 @@ INBOUND = re.compile(
     r"(?m)^(2\S+ \S+ INFO gateway\.run: inbound message: platform=(\S+) user=(\w+) chat=(\S+) msg='[^'\n]*'[^'\n]*(?:'')?)$"
 )
 READY = re.compile(r"(?m)(response ready: platform=(\S+) chat=(\S+)) time=")
+RECORD = re.compile(r"(?m)^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]+(?: \[[^\]\n]*\])? [\w.-]+: .*)$")
 TURN = re.compile(r"(?m)^(2\S+ \S+ INFO .*conversation turn: session=\S+ .*history=\d+ msg='[^'\n]*')$")
 # What a forged name does to a line must stay as it is.
 FORGED = ("forge", "quote")
@@ -42,6 +43,11 @@ def unknown(text: str) -> str:
     return TURN.sub(r"\1 mood=calm", INBOUND.sub(r"\1 lane=fast mood='so la la'", text))
 
 
+def tail_everywhere(text: str) -> str:
+    """Every record ends in words that no release has written so far."""
+    return RECORD.sub(r"\1 trace_id=0af7651916cd43dd lane=fast", text)
+
+
 def rewritten(case: Case, folder: Path, change) -> Case | None:
     """The case with its logs changed; None when nothing in them changes."""
     shutil.copytree(case.folder, folder)
@@ -52,10 +58,13 @@ def rewritten(case: Case, folder: Path, change) -> Case | None:
             after = change(before.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
             (folder / name).write_bytes(after)
             changed = changed or after != before
-    return replace(case, folder=folder) if changed else None
+    expect = tuple(replace(expected, says=None) for expected in case.expect)  # a sentence may quote the tail
+    return replace(case, folder=folder, expect=expect) if changed else None
 
 
-@pytest.mark.parametrize("change", [newer, unknown], ids=["newer", "unknown-tail"])
+@pytest.mark.parametrize(
+    "change", [newer, unknown, tail_everywhere], ids=["newer", "unknown-tail", "unknown-tail-everywhere"]
+)
 def test_every_sample_gives_the_same_verdicts_in_a_newer_shape(change, book, tmp_path):
     rewrote = 0
     for number, case in enumerate(CASES):

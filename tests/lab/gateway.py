@@ -37,7 +37,8 @@ class Gateway:
         self.home.mkdir()
         (self.home / "config.yaml").write_text(
             f"model: {{default: lab-model, provider: custom, base_url: '{BASE_URLS[dialect]}', api_key: lab-key}}\n"
-            "security: {tirith_enabled: false, allow_lazy_installs: false}\n"
+            # the fakes are on loopback, which 0.20 does not let QQ reach by itself
+            "security: {tirith_enabled: false, allow_lazy_installs: false, allow_private_urls: true}\n"
             # a question whether a command may run would wait for a person
             "approvals: {mode: 'off'}\n" + config
         )

@@ -188,6 +188,12 @@ def test_records_dated_after_now_are_not_used_and_said(log):
     assert opened.notes == ["gateway.log: 1 records are dated after now; was the clock set?"]
 
 
+def test_what_a_gateway_writes_while_it_is_looked_at_is_no_clock_that_was_set(log):
+    log.write_text(line("2026-05-19 10:00:00,000", "a") + line("2026-05-19 11:00:40,000", "just now"))
+    events, opened = read(log, until=datetime(2026, 5, 19, 11, tzinfo=UTC))
+    assert texts(events) == ["a"] and opened.notes == []
+
+
 def test_a_clock_set_back_loses_no_record_of_a_whole_reading(log):
     log.write_text(line("2026-05-19 12:00:00,000", "before") + line("2026-05-19 09:00:00,000", "after"))
     assert texts(read(log)[0]) == ["before", "after"]

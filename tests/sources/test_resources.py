@@ -8,10 +8,12 @@ from datetime import timedelta
 import pytest
 from homes import NOW
 
+from watchdog.gateway.containers import killed_for_memory
 from watchdog.model import Measurement
 from watchdog.pipeline import look
 from watchdog.sources import read, resources
 from watchdog.sources.read import Sources
+from watchdog.system.commands import Ran
 
 
 @pytest.fixture
@@ -43,6 +45,27 @@ def test_the_tightest_limit_counts_and_what_is_only_cached_is_free(machine):
         "hermes.service",
     )
     assert (found["rss"], found["oom_kills"], found["pid"]) == (501_000 * 1024, 2, "4")
+
+
+def test_the_old_control_groups_limit_and_count_too(machine):
+    proc, groups = machine
+    both = "12:pids:/x\n4:memory:/docker/abc\n0::/system.slice/hermes.service\n"
+    with open(f"{proc}/4/cgroup", "w") as file:
+        file.write(both)
+    folder = f"{groups}/memory/docker/abc"
+    os.makedirs(folder)
+    for name, text in {
+        "memory.limit_in_bytes": "700000000\n",
+        "memory.usage_in_bytes": "650000000\n",
+        "memory.stat": "cache 1\ntotal_cache 60000000\ntotal_shmem 10000000\n",
+        "memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n",
+    }.items():
+        with open(f"{folder}/{name}", "w") as file:
+            file.write(text)
+    found = resources.measure_memory(4, proc, groups)
+    assert (found["limit"], found["used"], found["oom_kills"]) == (700_000_000, 600_000_000, 1)
+    past = [Measurement(NOW, found)]
+    assert resources.after_death(past, groups)["oom_kills"] == 1
 
 
 def test_without_a_limit_of_its_own_the_machine_is_the_limit(machine):
@@ -87,3 +110,19 @@ def test_the_group_of_a_process_that_is_gone_still_tells_of_a_kill(machine):
     ]
     assert resources.after_death(past, groups) == {"cgroup": "/system.slice/hermes.service", "oom_kills": 2}
     assert resources.after_death([], groups) == {}
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "killed"), [("true\n", 0, True), ("false\n", 0, False), ("true", 1, False)]
+)
+def test_the_engine_is_asked_about_a_container_whose_group_is_gone(said, code, killed):
+    asked = []
+
+    def ask(words, within):
+        asked.append(words)
+        return Ran(code, said)
+
+    container = "ab" * 32
+    assert killed_for_memory(f"/memory/docker/{container}", ask) is killed
+    assert asked == [("docker", "inspect", "--format", "{{.State.OOMKilled}}", container)]
+    assert not killed_for_memory("/system.slice/hermes.service", ask) and len(asked) == 1

@@ -493,7 +493,9 @@ class Detector:
             if calls is not None and calls.tools and self.want.tool_calls:
                 asks = any(tool in self.want.tool_calls.asks for tool in calls.tools)
                 whom = (
-                    ", waiting for the user" if asks else f", waiting for the tool {', '.join(calls.tools)}"
+                    ", waiting for the user"
+                    if asks
+                    else f", waiting for the tool {', '.join(calls.tools)}, or waiting for the user to allow it"
                 )
             found.append(
                 f"{key or 'all'}: waiting for {spell(now - one.opened.at)} (limit {limit}{worked}{failed}){whom}"

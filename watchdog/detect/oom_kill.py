@@ -71,8 +71,6 @@ class Detector:
         kills = sorted(
             [*self.kills, *self._of_our_process(facts), *self._counted()], key=lambda event: event.at
         )
-        if facts.get("oom") and self.fact is not None:
-            kills.append(self.fact)
         if not kills:
             return []
         evidence: tuple[Event, ...] = (kills[0],)

@@ -14,12 +14,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from watchdog.gateway.cgroup import container_of, in_other_namespace
+from watchdog.gateway.cgroup import container_of, in_cgroup, in_other_namespace
 from watchdog.gateway.facts import Container, Mount, Surroundings
 from watchdog.gateway.inside import neighbours, processes_in, service_for, service_of
 from watchdog.gateway.last_life import last_container
 from watchdog.gateway.reasons import MayNot
 from watchdog.model import Reason
+from watchdog.system import commands
 from watchdog.system.commands import NOT_THERE, TOO_LONG, Runner
 from watchdog.system.files import read_object, read_text
 from watchdog.system.users import folder_of, name_of
@@ -150,6 +151,15 @@ def engine_command(tool: str) -> tuple[str, ...]:
     """The engine's command, with the address that the environment gives: a plan must say which engine."""
     host = os.environ.get("DOCKER_HOST", "") if tool == "docker" else ""
     return (tool, "--host", host) if host else (tool,)
+
+
+def killed_for_memory(group: str, ask: Runner = commands.ask) -> bool:
+    """Whether the engine says that the kernel ended the container of this control group for lack of memory."""
+    tool, container = in_cgroup(f"0::{group}")
+    if not container:
+        return False
+    answer = ask((*engine_command(tool), "inspect", "--format", "{{.State.OOMKilled}}", container), LIMIT)
+    return answer.code == 0 and answer.output.strip() == "true"
 
 
 class _Engines:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from types import MappingProxyType
 
@@ -31,6 +31,7 @@ STAMP: re.Pattern[bytes] = re.compile(rb"%b [A-Z]" % _TIME)
 NEXT: re.Pattern[bytes] = re.compile(rb"\n(?=%b [A-Z])" % _TIME)
 STAMP_ENDS = 23  # bytes of a line's time
 EVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+SLIP = timedelta(minutes=1)  # after now; more than that is another clock
 MEMORY = 5000  # of each kind that are remembered
 _NOTHING: Mapping[str, str] = {}
 Names = tuple[str, str, str]  # level, logger, session
@@ -124,7 +125,7 @@ class RecordReader:
         self.glued: list[Event] = []  # records that stand behind a torn one on the same line
         self.first_at: datetime | None = None  # of the block's first record, wanted or not
         self.last_at: datetime | None = None  # of the newest record, wanted or not
-        self.future = 0  # records dated after the window
+        self.future = 0  # records dated well after the window: a gateway writes on while it is looked at
         self.names: dict[bytes, Names] = {}  # what stands between time and message → level, logger, session
         self.inbound: dict[tuple[str, Names], list[Match]] = {}
         self.where, self.offset, self.following = "", 0, b""
@@ -174,7 +175,7 @@ class RecordReader:
                     for trace in signs:
                         trace.note(when, told[2])
                 elif when is not None and when > until:
-                    self.future += 1
+                    self.future += when - until > SLIP
                 continue
             stop = find(b"\n", at) + 1 or size
             if next_at < stop or (stop < size and stamped(block, stop) is None):
@@ -234,7 +235,7 @@ class RecordReader:
             text, more, facts, why = self._cut(block, message, stop)
             ambiguous = ambiguous or why
         if at > self.until or at < self.since:
-            self.future += at > self.until
+            self.future += at - self.until > SLIP
             return None
         matches: list[Match] = []
         next_at = None

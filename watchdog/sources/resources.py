@@ -18,6 +18,11 @@ from watchdog.values import Any
 
 MEMORY, OPEN_FILES = "memory", "open_files"
 NO_LIMIT = 1 << 60  # bytes; cgroup v1 writes a number near 2^63 for "none"
+# cgroup v2, v1: limit, what is in use, and how much of that is only cached (with shared memory, which is not)
+_LIMITS = (
+    ("memory.max", "memory.current", "file", "shmem"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_cache", "total_shmem"),
+)
 _MEMORY_FACTS = ("pid", "rss", "used", "limit", "limit_of", "oom_kills", "cgroup")
 _FILE_FACTS = ("pid", "fds", "fd_limit")
 
@@ -42,7 +47,7 @@ def measure_memory(pid: int, proc: str = "/proc", cgroups: str = "/sys/fs/cgroup
         room, limit = _room(Path(cgroups + group))
         if limit:
             limits.append((room, limit, harmless(os.path.basename(group) or "its container", 40)))
-        if group == "/":
+        if group in ("/", "/memory"):
             break
         group = os.path.dirname(group)
     if limits:
@@ -55,11 +60,9 @@ def oom_kills(group: str, cgroups: str = "/sys/fs/cgroup") -> int | None:
     """How often the kernel killed in this group for memory; None where nobody counts, or the group is gone."""
     if not group.startswith("/") or ".." in group:
         return None
-    for line in read_text(f"{cgroups}{group}/memory.events").splitlines():
-        name, _, count = line.partition(" ")
-        if name == "oom_kill" and count.strip().isdigit():
-            return int(count)
-    return None
+    folder = Path(cgroups + group)
+    counts = _words(folder / "memory.events") or _words(folder / "memory.oom_control")
+    return counts.get("oom_kill")
 
 
 def measure_files(pid: int, proc: str = "/proc") -> dict[str, Any]:
@@ -94,31 +97,47 @@ def files_event(values: Mapping[str, Any], at: datetime) -> Event:
 
 
 def after_death(past: Sequence[Measurement], cgroups: str = "/sys/fs/cgroup") -> dict[str, Any]:
-    """What the group of a process that is gone still tells: whether the kernel killed in it."""
-    group = next((str(one.facts["cgroup"]) for one in reversed(past) if one.facts.get("cgroup")), "")
+    """Whether the kernel killed in the group of a process that is gone: by the group's count, or, where an engine
+    has removed the group with its container, by the engine's word.
+    """
+    alive = next((before.facts for before in reversed(past) if before.facts.get("pid")), {})
+    group = str(alive.get("cgroup", ""))
     kills = oom_kills(group, cgroups) if group else None
+    if group and kills is None:
+        from watchdog.gateway.containers import killed_for_memory  # only for a gateway that is dead
+
+        kills = int(alive.get("oom_kills") or 0) + 1 if killed_for_memory(group) else None
     return {} if kills is None else {"cgroup": group, "oom_kills": kills}
 
 
 def _cgroup(text: str) -> str:
-    """The path of the process's group in the one hierarchy of cgroup v2; '' in the old ones."""
+    """The folder, below /sys/fs/cgroup, of the group that limits the process's memory; '' where none can be seen.
+
+    Where memory has a hierarchy of its own (cgroup v1, or both side by side) that one limits, not the common one.
+    """
+    found = ""
     for line in text.splitlines():
-        if line.startswith("0::/") and ".." not in line:
-            return line[3:].removesuffix(" (deleted)")
-    return ""
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if not path.startswith("/") or ".." in path:
+            continue
+        path = path.removesuffix(" (deleted)")
+        if "memory" in controllers.split(","):
+            return ("/memory" + path).rstrip("/")
+        if not controllers:
+            found = path
+    return found
 
 
 def _room(folder: Path) -> tuple[int, int]:
     """(bytes left, limit) of a group; (0, 0) where it has none. What is only cached counts as free."""
-    try:
-        limit, current = (int(read_text(folder / name)) for name in ("memory.max", "memory.current"))
-    except ValueError:  # 'max', or no such file
-        return 0, 0
-    if limit >= NO_LIMIT:
-        return 0, 0
-    stat = _words(folder / "memory.stat")
-    cached = max(0, stat.get("file", 0) - stat.get("shmem", 0))
-    return max(0, limit - max(0, current - cached)), limit
+    for limit_file, usage_file, cache, shared in _LIMITS:
+        limit, current = (read_text(folder / name).strip() for name in (limit_file, usage_file))
+        if limit.isdigit() and current.isdigit() and int(limit) < NO_LIMIT:  # else 'max', or no such file
+            stat = _words(folder / "memory.stat")
+            cached = max(0, stat.get(cache, 0) - stat.get(shared, 0))
+            return max(0, int(limit) - max(0, int(current) - cached)), int(limit)
+    return 0, 0
 
 
 def _fields(path: str) -> dict[str, int]:

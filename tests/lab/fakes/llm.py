@@ -93,8 +93,8 @@ class Llm:
                 "id": f"call_{time.time_ns()}",
                 "type": "function",
                 "function": {
-                    "name": "terminal",
-                    "arguments": json.dumps({"command": how.get("command", "true")}),
+                    "name": how.get("tool", "terminal"),
+                    "arguments": json.dumps(how.get("arguments", {"command": how.get("command", "true")})),
                 },
             }
             await out.write(sse(chunk({"role": "assistant", "tool_calls": [call]})))
@@ -197,6 +197,8 @@ class Llm:
 
 def refuse(how: dict) -> web.Response | None:
     match how["do"]:
+        case "refuse":  # in the provider's own words
+            return web.json_response(how["body"], status=how["status"])
         case "overloaded":
             return problem(503, "server_error", "The server is overloaded, try again later")
         case "broken":

@@ -3,6 +3,7 @@
 Scripts for the WebSocket: `normal`; `stale-loop` (the sessions of now are dead: every resume of
 one is accepted and cut at once, a new session works);
 `close-4009` (one close with 4009, then normal); `dropped` (the socket is cut and the endpoint is gone);
+`refuse:CODE` (what is open is closed, and so is each login, before it is ready);
 `close:CODE:once` and `close:CODE:always` (closed with this code, the second also each time it is ready
 again).
 """
@@ -27,6 +28,7 @@ class Qq:
         self.sequence = itertools.count(1)
         self.sessions: list[str] = []
         self.stale: list[str] = []
+        self.refusal: dict = {}  # what every message is answered with, instead of being sent
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -49,7 +51,7 @@ class Qq:
                 await socket.close(code=4009, message=b"Session timed out")
             elif script in ("stale-loop", "dropped"):
                 cut(socket)
-            elif script.startswith("close:"):
+            elif script.startswith(("close:", "refuse:")):
                 await socket.close(code=int(script.split(":")[1]), message=b"lab")
         if script.endswith(":once"):
             self.script = "normal"
@@ -83,6 +85,8 @@ class Qq:
         return web.Response()
 
     async def message(self, request: web.Request) -> web.Response:
+        if self.refusal:
+            return web.json_response(self.refusal, status=400)
         self.sent.append({"at": time.time(), "to": request.match_info["who"], **await request.json()})
         return web.json_response({"id": f"m{len(self.sent)}", "timestamp": "0"})
 
@@ -110,6 +114,9 @@ class Qq:
                 await socket.send_json({"op": 11})
             case 2:
                 self.counts["identify"] += 1
+                if self.script.startswith("refuse:"):
+                    await socket.close(code=int(self.script.split(":")[1]), message=b"identify rejected")
+                    return
                 self.sessions.append(f"lab-session-{len(self.sessions) + 1}")
                 await self.dispatch(
                     socket,

@@ -27,6 +27,7 @@ class Telegram:
         self.bots: dict[str, Bot] = {}
         self.mode = "up"  # up · down: the connection is cut · rejected: 401
         self.ids = itertools.count(1)
+        self.refusals: dict[str, dict] = {}  # by chat: what every message to it is answered with
 
     def routes(self) -> list[web.RouteDef]:
         return [web.route("*", "/bot{token}/{method}", self.call)]
@@ -108,6 +109,8 @@ class Telegram:
                 "can_read_all_group_messages": True,
                 "supports_inline_queries": False,
             }
+        elif refusal := self.refusals.get(str(asked.get("chat_id"))):
+            return web.json_response({"ok": False, **refusal}, status=refusal["error_code"])
         elif method in ("sendmessage", "editmessagetext", "senddocument", "sendphoto"):
             bot.sent.append({"at": time.time(), "method": method, **asked})
             chat = int(asked.get("chat_id", 0) or 0)
