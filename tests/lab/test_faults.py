@@ -1,0 +1,411 @@
+"""Faults that operators meet, caused on real gateways: each is told under its own rule and key, and nothing else is."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import subprocess
+import time
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from . import parts
+from .conftest import both
+from .gateway import UNIT, Gateway
+from .waiting import until
+
+pytestmark = pytest.mark.thorough
+QQ = ("telegram", "qqbot")
+NEWER = [version for version in parts.VERSIONS if version != "0.13.0"]
+newer = pytest.mark.parametrize("version", NEWER)
+
+
+def found(it, *later: str) -> dict[tuple[str, str], dict]:
+    """What a check that only looks says: the incidents by rule and key."""
+    report = it.watchdog.json("check", "--dry-run", *later)
+    print(it.watchdog("check", "--dry-run", *later).text)  # shown where a scenario fails
+    return {(one["rule"], one["key"]): one for one in report["incidents"] if one["status"] != "resolved"}
+
+
+def error(message: str, kind: str, code: str | None = None) -> dict:
+    return {"error": {"message": message, "type": kind, "code": code or kind}}
+
+
+REFUSALS = {
+    "key": (401, error("Incorrect API key provided: sk-lab****", "invalid_request_error", "invalid_api_key")),
+    "money": (402, error("Insufficient Balance", "unknown_error", "invalid_request_error")),
+    "forbidden": (403, error("Your account is not allowed to use this API", "forbidden")),
+    "model": (404, error("The model `lab-model` does not exist", "invalid_request_error", "model_not_found")),
+    "quota": (429, error("You exceeded your current quota, please check your plan", "insufficient_quota")),
+    "length": (
+        400,
+        error(
+            "This model's maximum context length is 8192 tokens. However, your messages resulted in 9311 tokens.",
+            "invalid_request_error",
+            "context_length_exceeded",
+        ),
+    ),
+}
+RULES = {
+    "key": ("provider-auth", "custom"),
+    "money": ("provider-quota", "custom"),
+    "forbidden": ("provider-auth", "custom"),
+    "model": ("provider-model", "custom"),
+    "quota": ("provider-quota", "custom"),
+    "length": ("context-too-long", "telegram/42"),
+}
+
+
+@both
+@pytest.mark.parametrize("refusal", REFUSALS)
+def test_what_the_provider_refuses_is_named(lab, version, refusal):
+    it = lab(version, systemd=False)
+    it.gateway.start()
+    it.gateway.answers("hello", chat=41)
+    status, body = REFUSALS[refusal]
+    it.world.do("llm", "behave", match="please", do="refuse", status=status, body=body)
+    it.gateway.tell("please do it")
+    it.gateway.wait_for("response ready: platform=telegram chat=42")
+    told = found(it)
+    assert list(told) == [RULES[refusal]], told
+    incident = told[RULES[refusal]]
+    assert incident["recipe"] in (None, ""), incident
+
+
+SENDS = {
+    "gone": {"error_code": 400, "description": "Bad Request: chat not found"},
+    "blocked": {"error_code": 403, "description": "Forbidden: bot was blocked by the user"},
+    "broken": {"error_code": 500, "description": "Internal Server Error"},
+    "flood": {
+        "error_code": 429,
+        "description": "Too Many Requests: retry after 3",
+        "parameters": {"retry_after": 3},
+    },
+}
+
+
+@both
+@pytest.mark.parametrize("reason", SENDS)
+def test_answers_that_telegram_does_not_take_are_told_by_chat(lab, version, reason):
+    it = lab(version, systemd=False)
+    it.gateway.start()
+    it.gateway.answers("hello", chat=41)
+    it.world.set("telegram", refusals={"42": SENDS[reason]})
+    it.gateway.tell("are you there?")
+    it.gateway.wait_for("response ready: platform=telegram chat=42")
+    it.gateway.wait_for("Failed to deliver response", name="agent.log", within=240)
+    told = found(it)
+    assert list(told) == [("reply-undelivered", "telegram/42")], told
+    incident = told["reply-undelivered", "telegram/42"]
+    assert incident["severity"] == ("low" if reason == "blocked" else "high"), incident
+
+
+@both
+def test_answers_that_qq_does_not_take_are_told_by_chat(lab, version):
+    it = lab(version, platforms=QQ, systemd=False)
+    it.gateway.start()
+    it.gateway.wait_for("Ready, session_id=")
+    it.world.set("qq", refusal={"code": 22009, "message": "msg limit exceed"})
+    it.world.do("qq", "say", text="are you there?")
+    it.gateway.wait_for("response ready: platform=qqbot")
+    it.gateway.wait_for("Failed to deliver response", name="agent.log", within=240)
+    told = found(it)
+    assert list(told) == [("reply-undelivered", "qqbot/QQUSER1")], told
+    assert "msg limit exceed" in told["reply-undelivered", "qqbot/QQUSER1"]["says"]
+
+
+@both
+def test_a_config_file_that_does_not_parse_is_named_with_its_line(lab, version):
+    it = lab(version, systemd=False)
+    config = it.gateway.home / "config.yaml"
+    config.write_text(config.read_text() + "display:\n\tcolour: red\n")
+    it.gateway.start()
+    told = found(it)
+    assert list(told) == [("config-ignored", "config.yaml")], told
+    assert f"line {len(config.read_text().splitlines())}" in told["config-ignored", "config.yaml"]["says"]
+
+
+@both
+def test_a_login_that_qq_refuses_each_time_is_told(lab, version):
+    it = lab(version, platforms=QQ, systemd=False)
+    it.gateway.start()
+    it.gateway.wait_for("Ready, session_id=")
+    it.world.do("qq", "play", script="refuse:4007")
+    it.gateway.wait_for("WebSocket closed: code=4007", times=7)
+    told = found(it)
+    assert list(told) == [("qq-refused", "102000001")], told
+
+
+@both
+def test_a_token_that_is_revoked_while_the_gateway_runs_is_told(lab, version):
+    it = lab(version, platforms=QQ, systemd=False)
+    it.gateway.start()
+    it.gateway.answers("hello")
+    it.world.set("telegram", mode="rejected")
+    it.gateway.wait_for("Invalid token", name="agent.log")
+    told = found(it)
+    assert list(told) == [("telegram-refused", "telegram")], told
+    assert told["telegram-refused", "telegram"]["recipe"] in (None, "")
+
+
+@newer
+def test_credentials_that_are_rejected_at_the_start_are_the_reason_that_is_told(lab, version):
+    it = lab(version, hurry=("platform-down",))
+    it.world.set("telegram", mode="rejected")
+    it.gateway.install()
+    it.machine.systemctl("start", "--no-block", UNIT)
+    if version == "0.19.0":
+        it.gateway.wait_for("Gateway started with no connected platforms")
+        assert it.watchdog.until_found("platform-down")["key"] == "telegram"
+        return
+    until(it.gateway.is_down, "it ends by itself", explain=it.gateway.explain)
+    told = found(it)
+    assert list(told) == [("startup-refused", "gateway")], told
+    assert it.watchdog.json("check", "--dry-run")["plans"] == []
+
+
+@both
+def test_two_homes_with_one_bot_name_who_holds_it(lab, version):
+    it = lab(version, systemd=False, hurry=("platform-down",))
+    it.gateway.start()
+    other = Gateway.__new__(Gateway)
+    other.__dict__ |= it.gateway.__dict__ | {"home": it.machine.user_home / ".hermes-two"}
+    other.home.mkdir()
+    for name in ("config.yaml", ".env"):
+        (other.home / name).write_text((it.gateway.home / name).read_text())
+    other.process = it.machine.start(
+        [other.python, "-m", "hermes_cli.main", "gateway", "run"], {"HERMES_HOME": str(other.home)}
+    )
+    try:
+        other.wait_for("already in use|Gateway exiting", name="agent.log")
+        time.sleep(22)
+        report = it.watchdog.json("check", "--dry-run", "--home", str(other.home))
+        print(it.watchdog("check", "--dry-run", "--home", str(other.home)).text)
+        told = {(one["rule"], one["key"]): one for one in report["incidents"]}
+        assert list(told) in ([("platform-down", "telegram")], [("startup-refused", "gateway")]), told
+        assert list(found(it)) == []
+    finally:
+        if other.process.poll() is None:
+            other.process.kill()
+        other.process.wait()
+
+
+@both
+def test_files_that_cannot_be_opened_are_told_and_a_restart_helps(lab, version):
+    it = lab(version, systemd=False)
+    it.gateway.start()
+    it.gateway.answers("hello")
+    pid = it.machine.inner_pids()[it.gateway.pid]
+    taken = len(os.listdir(f"/proc/{pid}/fd"))
+    os.system(f"prlimit --pid {pid} --nofile={taken}:{taken}")
+    told = found(it)
+    assert list(told) == [("too-many-open-files", "gateway")], told
+    for number in range(3):
+        it.gateway.tell("and now?", chat=50 + number)
+    it.gateway.wait_for("Too many open files", name="agent.log")
+    told = found(it)
+    assert list(told) == [("too-many-open-files", "gateway")], told
+    assert told["too-many-open-files", "gateway"]["recipe"] == "restart-gateway"
+
+
+@both
+def test_a_store_that_was_healed_by_hand_needs_a_restart(lab, version):
+    it = lab(version, systemd=False)
+    it.gateway.start()
+    it.gateway.answers("hello")
+    restart(it, lambda: overwrite(it.gateway.home / "state.db", b"SQLit\x17"))
+    told = found(it)
+    assert list(told) == [("database-broken", "state.db")], told
+    overwrite(it.gateway.home / "state.db", b"SQLite")
+    told = found(it)
+    assert list(told) == [("session-store-off", "state.db")], told
+
+
+@both
+def test_a_store_that_may_not_be_written_or_is_locked_is_told(lab, version):
+    it = lab(version, systemd=False)
+    it.gateway.start()
+    it.gateway.answers("hello")
+    db = sqlite3.connect(it.gateway.home / "state.db", isolation_level=None)
+    db.execute("BEGIN IMMEDIATE")
+    it.gateway.tell("are you there?", chat=43)
+    it.watchdog.until_found("history-not-saved", within=200)
+    told = found(it)
+    db.close()
+    assert list(told) == [("history-not-saved", "state.db")], told
+
+
+@both
+def test_a_database_that_began_anew_is_missed(lab, version):
+    it = lab(version, systemd=False)
+    it.gateway.start()
+    it.gateway.answers("hello")
+    it.watchdog("check")
+    restart(it, lambda: begin_anew(it.gateway.home))
+    it.gateway.answers("hello again")
+    it.watchdog("check")
+    told = found(it)
+    assert list(told) == [("history-lost", "state.db")], told
+    assert told["history-lost", "state.db"]["recipe"] == "restore-history"
+
+
+@both
+def test_a_gateway_that_was_stopped_on_purpose_is_told_once_after_twelve_hours(lab, version):
+    it = lab(version)
+    it.gateway.start()
+    it.gateway.answers("hello")
+    it.machine.systemctl("stop", UNIT)
+    assert list(found(it)) == []
+    later = f"{datetime.now() + timedelta(hours=13):%Y-%m-%d %H:%M:%S}"
+    told = found(it, "--now", later)
+    assert list(told) == [("stopped-long", "gateway")], told
+
+
+@newer
+def test_a_chat_that_waits_for_its_user_is_not_stuck(lab, version):
+    it = lab(version, systemd=False, hurry=("session-stuck",), config="approvals: {mode: manual}\n")
+    it.gateway.start()
+    it.gateway.answers("hello", chat=41)
+    ask = {"question": "Which report do you want?", "choices": ["sales", "costs"]}
+    it.world.do("llm", "behave", match="a report", do="tools", tool="clarify", arguments=ask)
+    it.world.do("llm", "behave", match="tidy up", do="tools", command="rm -rf /srv/data/x")
+    it.gateway.tell("make a report", chat=42)
+    it.gateway.tell("tidy up", chat=43)
+    until(lambda: it.gateway.told(42), "the question", explain=it.gateway.explain)
+    until(lambda: it.gateway.told(43), "the approval prompt", explain=it.gateway.explain)
+    print(it.gateway.told(42), it.gateway.told(43))
+    time.sleep(30)
+    assert list(found(it)) == []
+    explained = it.watchdog("explain", "session-stuck").text
+    print(explained)
+    assert "waiting for the user" in explained
+
+
+MEMORY_GROUPS = Path("/sys/fs/cgroup/memory")
+
+
+@pytest.mark.skipif(not (MEMORY_GROUPS / "memory.limit_in_bytes").exists(), reason="no cgroup v1 for memory")
+@both
+def test_a_gateway_that_the_kernel_kills_for_memory_is_told_as_that(lab, version):
+    it = lab(version, systemd=False)
+    it.machine.kill()
+    (it.machine.folder / "host-cgroups").touch()  # the machine sees the groups of the host
+    it.machine.boot()
+    it.gateway.start()
+    it.gateway.answers("hello")
+    small = MEMORY_GROUPS / it.machine.cgroup.name
+    small.mkdir()
+    try:
+        (small / "cgroup.procs").write_text(str(it.machine.inner_pids()[it.gateway.pid]))
+        it.watchdog("check")
+        (small / "memory.limit_in_bytes").write_text(str(20 << 20))  # it takes ten times that
+        it.gateway.tell("and now?")  # what it touches is charged to the new group
+        it.gateway.process.wait(120)
+        told = found(it)
+    finally:
+        until(lambda: not (small / "cgroup.procs").read_text().strip(), "the group is empty")
+        small.rmdir()
+    assert set(told) == {("oom-killed", "gateway"), ("gateway-down", "gateway")}, told
+
+
+@both
+def test_a_full_disk_is_told_with_what_fills_it(lab, version):
+    it = lab(version, systemd=False)
+    home = it.gateway.home
+    files = {name: (home / name).read_text() for name in ("config.yaml", ".env")}
+    it.machine.kill()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=60m", "tmpfs", home], check=True)
+    try:
+        for name, text in files.items():
+            (home / name).write_text(text)
+        it.machine.boot()
+        it.gateway.start()
+        it.gateway.answers("hello")
+        room = os.statvfs(home).f_bavail * os.statvfs(home).f_frsize
+        (home / "state.db.malformed-backup-1").write_bytes(bytes(room - (12 << 20)))
+        told = found(it)
+        assert [rule for rule, _ in told] == ["disk-low"], told
+        assert "malformed-backup" in next(iter(told.values()))["says"]
+        with contextlib.suppress(OSError), (home / "full").open("wb", buffering=0) as rest:
+            while True:
+                rest.write(bytes(1 << 16))
+        it.gateway.tell("and now?")
+        it.watchdog.until_found("disk-full")
+        told = found(it)
+        assert [rule for rule, _ in told if rule != "history-not-saved"] == ["disk-full"], told
+        assert it.watchdog.json("check", "--dry-run")["plans"] == []
+    finally:
+        it.machine.kill()
+        subprocess.run(["umount", "-l", home], check=True)
+
+
+@pytest.mark.takes_at_most(500)
+@both
+def test_jobs_of_the_clock_that_fail_or_do_not_run_are_named(lab, version):
+    it = lab(version, systemd=False)
+    it.gateway.start()
+    it.gateway.answers("hello")
+    it.world.do(
+        "llm", "behave", match="weather", do="refuse", status=500, body=error("broken", "server_error")
+    )
+    it.machine.run(
+        [
+            it.gateway.python,
+            "-m",
+            "hermes_cli.main",
+            "cron",
+            "create",
+            "every 1m",
+            "weather please",
+            "--name",
+            "weather",
+        ],
+        it.gateway.environment,
+        check=True,
+    )
+    it.machine.run(
+        [
+            it.gateway.python,
+            "-m",
+            "hermes_cli.main",
+            "cron",
+            "create",
+            "every 1m",
+            "news please",
+            "--name",
+            "news",
+            "--deliver",
+            "telegram:99",
+        ],
+        it.gateway.environment,
+        check=True,
+    )
+    it.world.set("telegram", refusals={"99": SENDS["gone"]})
+    it.gateway.wait_for("Job 'weather' failed", times=2, name="agent.log", within=450)
+    told = found(it)
+    assert ("cron-failing", "weather") in told and ("cron-undelivered", "news") in told, told
+
+
+def restart(it, between) -> None:
+    """Ended by a signal, something done to the home, started again."""
+    starts = it.gateway.starts()
+    process = it.gateway.process
+    it.machine.run(["kill", "-TERM", str(it.gateway.pid)], as_root=True)
+    process.wait(60)
+    between()
+    it.gateway.start()
+    it.gateway.wait_until_running(starts + 1)
+
+
+def overwrite(file, start: bytes) -> None:
+    with file.open("r+b") as db:
+        db.write(start)
+
+
+def begin_anew(home) -> None:
+    for name in ("state.db", "state.db-wal", "state.db-shm", "state.db-journal"):
+        (home / name).unlink(missing_ok=True)
+    (home / "state.db").touch()
