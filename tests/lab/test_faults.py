@@ -68,7 +68,9 @@ def test_what_the_provider_refuses_is_named(lab, version, refusal):
     status, body = REFUSALS[refusal]
     it.world.do("llm", "behave", match="please", do="refuse", status=status, body=body)
     it.gateway.tell("please do it")
-    it.gateway.wait_for("response ready: platform=telegram chat=42")
+    it.gateway.wait_for(
+        "response ready: platform=telegram chat=42|Agent error in session agent:main:telegram:dm:42"
+    )
     told = found(it)
     assert list(told) == [RULES[refusal]], told
     incident = told[RULES[refusal]]
