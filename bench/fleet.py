@@ -141,7 +141,11 @@ def write(text: str) -> None:
 
 
 def main() -> int:
-    hosts, incidents = (int(word) for word in sys.argv[1:3]) if len(sys.argv) > 2 else (2000, 3)
+    words = sys.argv[1:]
+    if len(words) not in (0, 2) or not all(word.isdigit() for word in words):
+        print(__doc__)
+        return 2
+    hosts, incidents = map(int, words) if words else (2000, 3)
     program = shutil.which("prometheus-alertmanager")
     if program is None:
         print("apt-get install --no-install-recommends prometheus-alertmanager", file=sys.stderr)
@@ -164,7 +168,7 @@ def main() -> int:
             running.kill()
             running.wait()
     print(text)
-    if len(sys.argv) == 1:
+    if not words:
         write(text)
     return 0
 
