@@ -15,6 +15,7 @@ import pytest
 from . import parts
 from .conftest import both
 from .gateway import UNIT, Gateway
+from .test_docker import EATS
 from .waiting import until
 
 pytestmark = pytest.mark.thorough
@@ -296,18 +297,28 @@ def test_a_gateway_that_the_kernel_kills_for_memory_is_told_as_that(lab, version
     it.machine.kill()
     (it.machine.folder / "host-cgroups").touch()  # the machine sees the groups of the host
     it.machine.boot()
-    it.gateway.start()
-    it.gateway.answers("hello")
     small = MEMORY_GROUPS / it.machine.cgroup.name
     small.mkdir()
+    (small / "memory.limit_in_bytes").write_text(str(400 << 20))
+    eats = it.machine.folder / "eats"
+    eats.mkdir()
+    (eats / "sitecustomize.py").write_text(EATS.replace("/opt/data", str(it.gateway.home)))
+    it.gateway.process = it.machine.start(
+        [
+            *("sh", "-c", f'echo $$ > {small}/cgroup.procs; exec "$@"', "sh"),
+            *(it.gateway.python, "-m", "hermes_cli.main", "gateway", "run"),
+        ],
+        {**it.gateway.environment, "PYTHONPATH": str(eats)},
+    )
     try:
-        (small / "cgroup.procs").write_text(str(it.machine.inner_pids()[it.gateway.pid]))
+        it.gateway.wait_until_running()
+        it.gateway.answers("hello")
         it.watchdog("check")
-        (small / "memory.limit_in_bytes").write_text(str(20 << 20))  # it takes ten times that
-        it.gateway.tell("and now?")  # what it touches is charged to the new group
+        (it.gateway.home / "eat").touch()
         it.gateway.process.wait(120)
         told = found(it)
     finally:
+        it.machine.kill()
         until(lambda: not (small / "cgroup.procs").read_text().strip(), "the group is empty")
         small.rmdir()
     assert set(told) == {("oom-killed", "gateway"), ("gateway-down", "gateway")}, told
@@ -411,3 +422,72 @@ def begin_anew(home) -> None:
     for name in ("state.db", "state.db-wal", "state.db-shm", "state.db-journal"):
         (home / name).unlink(missing_ok=True)
     (home / "state.db").touch()
+
+
+BLOCKS = """
+import asyncio, gc, os, pathlib, threading, time
+
+def wait():
+    file = pathlib.Path(os.environ.get("HERMES_HOME", "/nowhere"), "block")
+    while True:
+        time.sleep(0.5)
+        if file.exists():
+            for loop in [o for o in gc.get_objects() if isinstance(o, asyncio.BaseEventLoop) and o.is_running()]:
+                loop.call_soon_threadsafe(time.sleep, 600)
+            return
+
+if "gateway" in " ".join(open("/proc/self/cmdline").read().split(chr(0))):
+    threading.Thread(target=wait, daemon=True).start()
+"""
+
+
+@pytest.mark.takes_at_most(900)
+@pytest.mark.parametrize("version", [version for version in NEWER if version != "0.19.0"])
+def test_a_gateway_that_ends_itself_because_its_loop_stands_is_a_crash_loop_when_it_does_so_each_time(
+    lab, version
+):
+    it = lab(version)
+    blocks = it.machine.folder / "blocks"
+    blocks.mkdir()
+    (blocks / "sitecustomize.py").write_text(BLOCKS)
+    it.gateway.install(extra=f"[Service]\nEnvironment=PYTHONPATH={blocks}\n")
+    it.gateway.start()
+    it.gateway.answers("hello")
+    (it.gateway.home / "block").touch()
+    for number in (1, 2, 3):
+        until(
+            lambda number=number: int(it.machine.show(UNIT, "NRestarts")["NRestarts"]) >= number,
+            f"end {number} by itself",
+            within=250,
+            explain=it.gateway.explain,
+        )
+        if number == 1:
+            assert [rule for rule, _ in found(it)] == [], "once is no loop"
+    told = found(it)
+    assert list(told) == [("crash-loop", "gateway")], told
+    assert "75" in told["crash-loop", "gateway"]["says"]
+
+
+@newer
+def test_a_gateway_that_a_signal_halts_is_called_frozen(lab, version):
+    it = lab(version, systemd=False)
+    it.gateway.start()
+    it.gateway.answers("hello")
+    it.gateway.freeze(timedelta(minutes=6))
+    later = f"{datetime.now() + timedelta(minutes=6):%Y-%m-%d %H:%M:%S}"
+    assert list(found(it, "--now", later)) == [("gateway-wedged", "gateway")]
+
+
+@both
+def test_jobs_that_a_held_lock_keeps_from_running_are_overdue(lab, version):
+    it = lab(version, systemd=False)
+    it.gateway.start()
+    it.gateway.answers("hello")
+    it.machine.run(
+        [it.gateway.python, "-m", "hermes_cli.main", "cron", "create", "every 5m", "news", "--name", "news"],
+        it.gateway.environment,
+        check=True,
+    )
+    later = f"{datetime.now() + timedelta(minutes=45):%Y-%m-%d %H:%M:%S}"
+    told = found(it, "--now", later)
+    assert list(told) == [("cron-overdue", "news")], told

@@ -20,10 +20,7 @@ class Unit:
     home: str = ""  # HERMES_HOME in its Environment, else the default home of its user
     user: str = ""
     stop_timeout: timedelta | None = None
-    restart: str = ""
-    state: str = ""
     exit_status: int = 0
-    restarts: int = 0
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from watchdog.sources.classify import Classifier
 from watchdog.sources.forgery import Doubts, find_doubts
 from watchdog.sources.localtime import SLACK, LocalClock
 from watchdog.sources.logfile import LogFile
-from watchdog.sources.measured import saved_measurements
 from watchdog.sources.reasons import Unreadable
 from watchdog.sources.records import HEADER, Wanted
 from watchdog.system.procfs import lock_holder
@@ -239,7 +238,7 @@ def _resources(
     """Past measurements, then those of now: of the home's volume, and of the gateway's process."""
     if wanted.keys().isdisjoint(RESOURCES):
         return
-    saved = saved_measurements(sources.home) if sources.stated else sources.measured
+    saved = resources.saved_measurements(sources.home) if sources.stated else sources.measured
     past = [before for before in saved if before.at <= now]
     for before in past:
         yield from _measured_events(before, sources.home if sources.stated else None)

@@ -6,6 +6,7 @@ the process.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -16,6 +17,7 @@ from watchdog.system.files import read_text
 from watchdog.text import harmless, size
 from watchdog.values import Any
 
+SAVED = "measured.jsonl"
 MEMORY, OPEN_FILES = "memory", "open_files"
 NO_LIMIT = 1 << 60  # bytes; cgroup v1 writes a number near 2^63 for "none"
 # cgroup v2, v1: limit, what is in use, and how much of that is only cached (with shared memory, which is not)
@@ -108,6 +110,24 @@ def after_death(past: Sequence[Measurement], cgroups: str = "/sys/fs/cgroup") ->
 
         kills = int(alive.get("oom_kills") or 0) + 1 if killed_for_memory(group) else None
     return {} if kills is None else {"cgroup": group, "oom_kills": kills}
+
+
+def saved_measurements(folder: Path) -> tuple[Measurement, ...]:
+    """What lies beside saved logs (measured.jsonl) and only the machine itself could have told, oldest first.
+
+    One JSON object per line: `at` (ISO, with its zone) and the names that store/measurements.py keeps. Lines that
+    are none are passed over.
+    """
+    found = []
+    for line in read_text(folder / SAVED).splitlines():
+        try:
+            values = json.loads(line)
+            at = datetime.fromisoformat(values.pop("at"))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            continue
+        if at.tzinfo is not None:
+            found.append(Measurement(at, values))
+    return tuple(sorted(found, key=lambda measurement: measurement.at))
 
 
 def _cgroup(text: str) -> str:
