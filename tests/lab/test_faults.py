@@ -330,7 +330,7 @@ def test_a_full_disk_is_told_with_what_fills_it(lab, version):
     home = it.gateway.home
     files = {name: (home / name).read_text() for name in ("config.yaml", ".env")}
     it.machine.kill()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=60m", "tmpfs", home], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200m", "tmpfs", home], check=True)
     try:
         for name, text in files.items():
             (home / name).write_text(text)
@@ -338,7 +338,7 @@ def test_a_full_disk_is_told_with_what_fills_it(lab, version):
         it.gateway.start()
         it.gateway.answers("hello")
         room = os.statvfs(home).f_bavail * os.statvfs(home).f_frsize
-        (home / "state.db.malformed-backup-1").write_bytes(bytes(room - (12 << 20)))
+        (home / "state.db.malformed-backup-1").write_bytes(bytes(room - (14 << 20)))
         told = found(it)
         assert [rule for rule, _ in told] == ["disk-low"], told
         assert "malformed-backup" in next(iter(told.values()))["says"]
