@@ -27,14 +27,17 @@ IMAGE, NAME, INSIDE = "lab:1", "hermes-gateway", "/opt/data"
 FOLDERS = ("dev", "etc", "opt/data", "opt/lab", "proc", "root", "run", "sys", "tmp", "usr", "var")
 LINKS = ("bin", "sbin", "lib", "lib64")
 ENGINE = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+PODMAN_SOCKET = "/run/podman.sock"
 
 
 class ContainerMachine(Machine):
     """A bare machine that keeps the host's cgroups, which an engine needs."""
 
     def __init__(self, world: World, engine: str = "docker") -> None:
+        """`engine`: docker, podman, or podman-socket, where the watchdog has the docker command and podman's socket."""
         super().__init__(world, systemd=False)
         self.engine = engine
+        self.command = "docker" if engine == "docker" else "podman"
         self.daemon: subprocess.Popen | None = None
         self.parent = f"/{self.cgroup.name}"
         (self.folder / "host-cgroups").touch()  # boot.sh
@@ -56,6 +59,12 @@ class ContainerMachine(Machine):
             self.start_engine()
         else:
             self._configure_podman()
+        if self.engine == "podman-socket":
+            self.daemon = self.start(
+                ["podman", "system", "service", "--time=0", f"unix://{PODMAN_SOCKET}"],
+                {**ENGINE, **self._podman_files()},
+            )
+            until(lambda: self.run(["test", "-S", PODMAN_SOCKET]).returncode == 0, "podman's socket")
         self.tool("import", str(self._empty_image()), IMAGE)
 
     def start_engine(self) -> None:
@@ -103,19 +112,23 @@ class ContainerMachine(Machine):
             f'[storage]\ndriver = "overlay"\ngraphroot = "{place}/graph"\nrunroot = "{place}/run"\n'
         )
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """What somebody whose engine is not the usual one gives to every command."""
+    def _podman_files(self) -> dict[str, str]:
         place = self.folder / "podman"
-        if self.engine == "docker":
-            return {}
         return {
             "CONTAINERS_CONF": str(place / "containers.conf"),
             "CONTAINERS_STORAGE_CONF": str(place / "storage.conf"),
         }
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """What somebody whose engine is not the usual one gives to the watchdog."""
+        if self.engine == "podman-socket":
+            return {"DOCKER_HOST": f"unix://{PODMAN_SOCKET}"}
+        return self._podman_files() if self.engine == "podman" else {}
+
     def tool(self, *words: str, check: bool = True, within: float = 120) -> Done:
-        return self.run([self.engine, *words], {**ENGINE, **self.environment}, check=check, within=within)
+        files = self._podman_files() if self.command == "podman" else {}
+        return self.run([self.command, *words], {**ENGINE, **files}, check=check, within=within)
 
     def _empty_image(self) -> Path:
         path = self.folder / "image.tar"
@@ -156,13 +169,15 @@ class ContainerGateway(Gateway):
         options: tuple[str, ...] = (),
         user: int = 0,
     ) -> None:
-        """`user`: below s6, the one that the gateway runs as and that owns the home, as in the official image."""
+        """`user`: the one that the gateway runs as and that owns the home, as in the official image."""
         super().__init__(machine, version)
         self.user = user
+        self.volume = self.home  # or a link to it
         for path in (self.home, *self.home.rglob("*")):
             os.chown(path, user, user)
         self.machine: ContainerMachine = machine
-        self.s6, self.options = s6, options
+        self.s6 = s6
+        self.options = options if s6 or not user else (*options, "--user", f"{user}:{user}")
         self.extra = machine.folder / "inside"  # /opt/lab
         self.extra.mkdir()
 
@@ -171,7 +186,7 @@ class ContainerGateway(Gateway):
         hermes, python = parts.hermes(self.version), Path(sys.base_prefix)
         read_only = ["/usr", "/etc/ssl", "/etc/ld.so.cache", *map(str, {hermes, python} - {Path("/usr")})]
         volumes = [
-            f"{self.home}:{INSIDE}",
+            f"{self.volume}:{INSIDE}",
             f"{self.extra}:/opt/lab:ro",
             *(f"{path}:{path}:ro" for path in read_only),
         ]

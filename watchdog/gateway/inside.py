@@ -57,9 +57,16 @@ def _service(pid: int, argv: tuple[str, ...]) -> Service | None:
 
 
 def processes_in(container_id: str) -> list[Running]:
+    return [
+        process
+        for process in every_process()
+        if in_cgroup(read_text(f"/proc/{process.pid}/cgroup"))[1] == container_id
+    ]
+
+
+def every_process() -> list[Running]:
     pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    inside = [pid for pid in pids if in_cgroup(read_text(f"/proc/{pid}/cgroup"))[1] == container_id]
-    return [Running(pid, parent_of(pid), command_of(pid)) for pid in inside]
+    return [Running(pid, parent_of(pid), command_of(pid)) for pid in pids]
 
 
 def neighbours(inside: list[Running], pid: int, service: Service | None) -> tuple[str, ...]:
