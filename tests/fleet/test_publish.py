@@ -126,6 +126,19 @@ def test_two_homes_of_one_name_do_not_overwrite_each_other(store, fleet, tmp_pat
     assert "is the file of another home" in note and path.read_bytes() == before
 
 
+@pytest.mark.parametrize("name", ["hermes_watchdog_hermes.prom", ".hermes_watchdog_hermes.prom.part"])
+def test_a_link_in_the_folder_is_replaced_and_not_followed(store, fleet, tmp_path: Path, name: str):
+    place, target = tmp_path / "textfiles", tmp_path / "precious"
+    place.mkdir()
+    target.write_text("precious")
+    (place / name).symlink_to(target)
+    home = "/srv/profiles/hermes"
+    assert publish(report(home=home), store, fleet(textfile=str(place)), NOW) == ()
+    assert target.read_text() == "precious"
+    assert [each.name for each in place.iterdir()] == ["hermes_watchdog_hermes.prom"]
+    assert not (place / "hermes_watchdog_hermes.prom").is_symlink()
+
+
 @pytest.mark.parametrize("kind", ["missing", "a file", "full", "forbidden"])
 def test_a_folder_that_cannot_be_written_is_a_note_and_the_old_file_stays(
     store, fleet, tmp_path: Path, kind: str

@@ -70,14 +70,16 @@ def write(folder: str, facts: Facts) -> Path:
     """Replace this home's file in one step; FleetError says why not, and leaves the old file as it was."""
     place = Path(os.path.expanduser(folder))
     path = place / f"hermes_watchdog_{re.sub(r'[^A-Za-z0-9_.-]', '_', facts.profile)}.prom"
-    part = place / f".{path.name}.{os.getpid()}"  # node_exporter reads *.prom only
+    part = place / f".{path.name}.part"  # node_exporter reads *.prom only
     if (owner := _owner(path)) not in ("", _one_line(facts.home)):
         raise FleetError(
             f"{path} is the file of another home ({owner}); give this one a name: fleet: {{profile: NAME}}"
         )
     content = exposition(facts)
     try:
-        # Exclusive and never through a link: others may write to this folder, too.
+        # Exclusive and never through a link: others may write to this folder, too. One may be left of a check that was killed.
+        with suppress(FileNotFoundError):
+            os.unlink(part)
         handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         try:
             with os.fdopen(handle, "wb") as file:
