@@ -24,7 +24,7 @@ import psycopg
 import pytest
 
 from watchdog.errors import FleetError
-from watchdog.fleet import mailbox, postgres, setup
+from watchdog.fleet import mailbox, postgres, schema, setup
 from watchdog.fleet.mailbox_plan import digest_of_row
 
 from . import parts
@@ -361,6 +361,22 @@ def test_a_newer_mailbox_is_left_alone_and_the_check_goes_on(team: Team):
         said = team.anna.run(*words)
         assert said.returncode == 2 and "newer hermes-watchdog" in said.stderr
     assert team.sql("SELECT count(*) FROM hermes_watchdog.plans") == [(0,)]
+
+
+def test_an_older_mailbox_is_told_and_brought_up_to_date_by_init(team: Team):
+    host = team.host("web1")
+    team.sql(
+        "ALTER TABLE hermes_watchdog.plans DROP CONSTRAINT few_approvers; "
+        "DELETE FROM hermes_watchdog.schema_version WHERE version > 1"
+    )
+    assert all("run: hermes-watchdog fleet init" in note for note in host.check()["notes"])
+    with postgres.connected(team.dsn("postgres"), check=False) as db:
+        assert setup.initialise(db) == (1, schema.VERSION)
+        assert setup.initialise(db) == (schema.VERSION, schema.VERSION)
+    host.check()
+    assert team.sql("SELECT conname FROM pg_constraint WHERE conname = 'few_approvers'") == [
+        ("few_approvers",)
+    ]
 
 
 TOO_MUCH = [  # what was granted, how to take it back, what is told

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from watchdog.gateway.machine import look_at_gateway
+from watchdog.gateway.release import install_of
 from watchdog.model import EVERY_CHECK, Incident
 from watchdog.sqlite.backup import good_ones
 from watchdog.sqlite.daily_backup import folder
@@ -73,7 +73,7 @@ def gather(store: Store, home: Path, settings: Settings, state: Mapping[str, Any
         failed=count_of(state, "failed"),
         backups=_backups(home, Path(store.path).parent, now),
         gateway_up=gateway.alive,
-        hermes=hermes_version(gateway.argv),
+        hermes=install.version if (install := install_of(gateway.argv)) else "",
     )
 
 
@@ -93,18 +93,6 @@ def measured_interval(store: Store) -> timedelta:
     gaps = sorted(abs(later - earlier) for later, earlier in itertools.pairwise(times))
     usual = duration(EVERY_CHECK)
     return max(usual, gaps[len(gaps) // 2]) if gaps else usual
-
-
-def hermes_version(argv: tuple[str, ...]) -> str:
-    """The release of Hermes that a running gateway was started from, as its installation says."""
-    for program in argv[:2]:
-        if program.startswith("/"):
-            for info in Path(program).parent.parent.glob(
-                "lib/python*/site-packages/hermes_agent-*.dist-info"
-            ):
-                if found := re.fullmatch(r"hermes_agent-([\w.]+)\.dist-info", info.name):
-                    return found[1]
-    return ""
 
 
 def _actions(store: Store) -> dict[tuple[str, str], int]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from watchdog import __version__
 from watchdog.fleet.mailbox_plan import MailboxPlan, words_of
+from watchdog.fleet.postgres import driver
 from watchdog.fleet.schema import SCHEMA
 from watchdog.model import Plan, Reason
 from watchdog.notify.translate import in_english
@@ -22,9 +23,17 @@ if TYPE_CHECKING:
 
 MOST_SHOWN = 50  # incidents of one home
 # What a host wrote is read as text and parsed here: a row that is made to fail must not hide those of others.
-_COLUMNS = """id, host, home, machine, plan, digest, title, words::text, code, state, asked_at,
-    expires_at - clock_timestamp(), answered_by, answered_at, answered_seen, says, about::text, approvers,
-    EXISTS (SELECT FROM pg_roles WHERE rolname = host)"""
+_PLANS = f"""SELECT id, host, home, machine, plan, digest, title, words::text, code, state, asked_at,
+    expires_at - clock_timestamp() AS "left", coalesce(answered_by, '') AS answered_by, answered_at,
+    coalesce(answered_seen, '') AS answered_seen, says AS outcome, about::text, approvers,
+    EXISTS (SELECT FROM pg_roles WHERE rolname = host) AS known_host FROM {SCHEMA}.plans"""
+_HOMES = f"""SELECT host, home, instance, profile, clock_timestamp() - checked_at AS ago,
+    greatest(least(clock, timestamptz '2300-01-01'), timestamptz '1900-01-01') - checked_at AS clock_off,
+    greatest(least(every, interval '400 days'), interval '0') AS every, incidents::text,
+    (SELECT count(*) FROM {SCHEMA}.plans WHERE plans.host = homes.host AND plans.home = homes.home
+        AND state = 'pending' AND expires_at > clock_timestamp()) AS waiting,
+    unseen, armed, version, EXISTS (SELECT FROM pg_roles WHERE rolname = homes.host) AS known_host
+    FROM {SCHEMA}.homes ORDER BY host, home"""
 
 
 # For a host.
@@ -69,11 +78,11 @@ def ask(
 
 def answered(connection: Connection[Any]) -> list[MailboxPlan]:
     """Answered questions of this host that are not closed yet, the oldest first."""
-    rows = connection.execute(
-        f"""SELECT {_COLUMNS} FROM {SCHEMA}.plans WHERE host = session_user AND answered_by IS NOT NULL
-            AND closed_at IS NULL AND answered_at > now() - interval '2 days' ORDER BY answered_at LIMIT 500"""
+    return _plans(
+        connection,
+        """host = session_user AND answered_by IS NOT NULL AND closed_at IS NULL
+           AND answered_at > now() - interval '2 days' ORDER BY answered_at LIMIT 500""",
     )
-    return [_plan(row) for row in rows]
 
 
 def close(connection: Connection[Any], question: int, text: str) -> None:
@@ -127,20 +136,13 @@ def report(connection: Connection[Any], facts: Facts) -> str:
 
 def plans(connection: Connection[Any], everything: bool = False) -> list[MailboxPlan]:
     """The questions of all hosts: open ones, or also those of the last week."""
-    which = (
-        "asked_at > now() - interval '7 days'"
-        if everything
-        else ("state = 'pending' AND expires_at > clock_timestamp()")
-    )
-    rows = connection.execute(f"SELECT {_COLUMNS} FROM {SCHEMA}.plans WHERE {which} ORDER BY id LIMIT 1000")
-    return [_plan(row) for row in rows]
+    lately = "asked_at > now() - interval '7 days'"
+    pending = "state = 'pending' AND expires_at > clock_timestamp()"
+    return _plans(connection, f"{lately if everything else pending} ORDER BY id LIMIT 1000")
 
 
 def find(connection: Connection[Any], code: str) -> MailboxPlan | None:
-    row = connection.execute(
-        f"SELECT {_COLUMNS} FROM {SCHEMA}.plans WHERE code = %s", (code.strip().upper(),)
-    ).fetchone()
-    return _plan(row) if row else None
+    return next(iter(_plans(connection, "code = %s", code.strip().upper())), None)
 
 
 def answer(connection: Connection[Any], question: int, yes: bool, seen: str) -> str:
@@ -175,52 +177,31 @@ class HomeStatus:
 
 
 def homes(connection: Connection[Any]) -> list[HomeStatus]:
-    rows = connection.execute(
-        f"""SELECT host, home, instance, profile, clock_timestamp() - checked_at,
-               greatest(least(clock, timestamptz '2300-01-01'), timestamptz '1900-01-01') - checked_at,
-               greatest(least(every, interval '400 days'), interval '0'), incidents::text,
-               (SELECT count(*) FROM {SCHEMA}.plans WHERE plans.host = homes.host AND plans.home = homes.home
-                   AND state = 'pending' AND expires_at > clock_timestamp()),
-               unseen, armed, version, EXISTS (SELECT FROM pg_roles WHERE rolname = homes.host)
-            FROM {SCHEMA}.homes ORDER BY host, home"""
-    )
     found = []
-    for row in rows:
-        listed = _json(row[7])
-        incidents = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
-        row = (*row[:7], tuple(incidents[:MOST_SHOWN]), *row[8:])
-        found.append(HomeStatus(*row))
+    for row in _rows(connection, _HOMES):
+        incidents = [each for each in _json(row["incidents"], list) if isinstance(each, dict)]
+        found.append(HomeStatus(**{**row, "incidents": tuple(incidents[:MOST_SHOWN])}))
     return found
 
 
-def _json(text: str) -> Any:
-    """What a host wrote; None for what is nested too deep or has a number too long for this program."""
+def _plans(connection: Connection[Any], where: str, *values: object) -> list[MailboxPlan]:
+    found = []
+    for row in _rows(connection, f"{_PLANS} WHERE {where}", *values):
+        words, about = map(str, _json(row["words"], list)), _json(row["about"], dict)
+        row |= {"words": tuple(words), "about": about, "approvers": tuple(row["approvers"])}
+        found.append(MailboxPlan(**row))
+    return found
+
+
+def _rows(connection: Connection[Any], query: str, *values: object) -> list[dict[str, Any]]:
+    cursor = connection.cursor(row_factory=driver().rows.dict_row)
+    return list(cursor.execute(query, values))
+
+
+def _json(text: str, kind: type[Any]) -> Any:
+    """What a host wrote; nothing for another kind, or what is nested too deep or has a number too long to be read."""
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
-        return None
-
-
-def _plan(row: Sequence[Any]) -> MailboxPlan:
-    words, about = _json(row[7]), _json(row[16])
-    return MailboxPlan(
-        id=row[0],
-        host=row[1],
-        home=row[2],
-        machine=row[3],
-        plan=row[4],
-        digest=row[5],
-        title=row[6],
-        words=tuple(str(word) for word in words) if isinstance(words, list) else (),
-        code=row[8],
-        state=row[9],
-        asked_at=row[10],
-        left=row[11],
-        answered_by=row[12] or "",
-        answered_at=row[13],
-        answered_seen=row[14] or "",
-        outcome=row[15],
-        about=about if isinstance(about, dict) else {},
-        approvers=tuple(row[17] or ()),
-        known_host=row[18],
-    )
+        return kind()
+    return value if isinstance(value, kind) else kind()

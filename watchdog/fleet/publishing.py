@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -75,7 +74,7 @@ def _publish(report: Report, store: Store, settings: Settings, now: datetime) ->
         except FleetError as error:
             failed[METRICS] = str(error)
     names = [*(errand.name for errand in errands), *([METRICS] if fleet.textfile else [])]
-    _remember_failures(store, state, names, failed, replace(facts, now=now))
+    _remember_failures(store, state, names, failed, facts)
     return (*(f"{name}: {fit(why)}" for name, why in failed.items()), *notes)
 
 

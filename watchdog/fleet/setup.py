@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 def initialise(connection: Connection[Any]) -> tuple[int, int]:
     """Make or bring up to date the tables; (version before, version now). Safe to run again and by two at once."""
-    sql = driver().sql
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(hashtext('hermes_watchdog'))")
         for role in (OWNER, HOSTS, APPROVERS):
-            _make_role(connection, role, "NOLOGIN")
+            if not _role_exists(connection, role):
+                connection.execute(f"CREATE ROLE {role} NOLOGIN")
         there = connection.execute(f"SELECT to_regclass('{SCHEMA}.schema_version')").fetchone()
         before = tables_version(connection) if there and there[0] else 0
         if before > VERSION:
@@ -39,10 +39,10 @@ def initialise(connection: Connection[Any]) -> tuple[int, int]:
         if before == VERSION:
             return before, before
         # The tables belong to a role without login, so that functions with its rights can do no more than that.
-        member = connection.execute("SELECT rolsuper FROM pg_roles WHERE rolname = session_user").fetchone()
-        borrowed = not (member and member[0])
+        strong = connection.execute("SELECT FROM pg_roles WHERE rolname = session_user AND rolsuper")
+        borrowed = strong.fetchone() is None
         if borrowed:
-            connection.execute(sql.SQL("GRANT {} TO CURRENT_USER").format(sql.Identifier(OWNER)))
+            connection.execute(f"GRANT {OWNER} TO CURRENT_USER")
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA} AUTHORIZATION {OWNER}")
         connection.execute(f"SET LOCAL ROLE {OWNER}")
         connection.execute(f"SET LOCAL search_path = {SCHEMA}, pg_temp")
@@ -52,7 +52,7 @@ def initialise(connection: Connection[Any]) -> tuple[int, int]:
         connection.execute("RESET ROLE")
         connection.execute("SET LOCAL search_path = pg_catalog, pg_temp")
         if borrowed:
-            connection.execute(sql.SQL("REVOKE {} FROM CURRENT_USER").format(sql.Identifier(OWNER)))
+            connection.execute(f"REVOKE {OWNER} FROM CURRENT_USER")
     return before, VERSION
 
 
@@ -76,7 +76,7 @@ def add_role(connection: Connection[Any], name: str, approver: bool) -> str:
                 f"{name} is {'a host' if approver else 'an approver'} already; a host must not approve"
             )
         password = ""
-        if connection.execute("SELECT FROM pg_roles WHERE rolname = %s", (name,)).fetchone() is None:
+        if not _role_exists(connection, name):
             password = secrets.token_urlsafe(24)
             # Hashed here, so that no log of the server ever holds it.
             hashed = connection.pgconn.encrypt_password(password.encode(), name.encode(), b"scram-sha-256")
@@ -89,10 +89,8 @@ def add_role(connection: Connection[Any], name: str, approver: bool) -> str:
     return password
 
 
-def _make_role(connection: Connection[Any], name: str, how: str) -> None:
-    sql = driver().sql
-    if connection.execute("SELECT FROM pg_roles WHERE rolname = %s", (name,)).fetchone() is None:
-        connection.execute(sql.SQL("CREATE ROLE {} ").format(sql.Identifier(name)) + sql.SQL(how))
+def _role_exists(connection: Connection[Any], name: str) -> bool:
+    return connection.execute("SELECT FROM pg_roles WHERE rolname = %s", (name,)).fetchone() is not None
 
 
 def too_much(connection: Connection[Any]) -> list[tuple[str, str]]:
