@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from watchdog.config.rules import Rulebook
+from watchdog.config.rulebook import Rulebook
 from watchdog.detect.evaluate import lines_by_source
 
 PACKAGES = {

@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import shutil
 import sqlite3
 import sysconfig
@@ -24,6 +25,7 @@ from watchdog.sqlite.schema import is_virtual, releases
 
 ROOT = Path(__file__).resolve().parent.parent
 PART = 5 * 1024 * 1024  # where Hermes rotates
+WRITTEN = datetime(2026, 7, 20, 12, 40)  # when a home's logs end, before they are moved to now
 _LOCKS: list[IO[str]] = []
 
 
@@ -52,9 +54,9 @@ def home(
     folder: Path, size: int, hourly: int, rotated: bool = False, trouble: bool = False, seed: int = 1
 ) -> Path:
     """A home whose logs end now, whose databases are well, and whose gateway lives: it is this process."""
-    generate(
-        folder / "logs", size, seed, hourly, until=datetime.now(UTC).replace(tzinfo=None), trouble=trouble
-    )
+    generate(folder / "logs", size, seed, hourly, until=WRITTEN, trouble=trouble)
+    for name in ("gateway.log", "agent.log"):
+        move(folder / "logs" / name, datetime.now(UTC).replace(tzinfo=None) - WRITTEN)
     if rotated:
         for name in ("gateway.log", "agent.log"):
             rotate(folder / "logs" / name)
@@ -135,6 +137,17 @@ def database(path: Path, kind: str) -> None:
     db.executemany("INSERT INTO notes (text) VALUES (?)", [(f"note {n} " * 20,) for n in range(5000)])
     db.commit()
     db.close()
+
+
+def move(log: Path, by: timedelta) -> None:
+    """The same log, so much later: a check then has the same lines in its window at any minute of the hour."""
+
+    def later(found: re.Match[bytes]) -> bytes:
+        at = datetime.fromisoformat(found[0].decode()) + by
+        return at.isoformat(" ", "milliseconds").replace(".", ",").encode()
+
+    stamp = rb"(?m)^2\d\d\d-\d\d-\d\d \d\d:\d\d:\d\d,\d\d\d"
+    log.write_bytes(re.sub(stamp, later, log.read_bytes()))
 
 
 def rotate(log: Path, keep: int = 3) -> None:

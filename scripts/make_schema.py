@@ -25,11 +25,12 @@ from typing import Any
 import yaml
 
 from watchdog.config import rules
-from watchdog.config.lines import Vocabulary
-from watchdog.config.rules import ANY, shipped_vocabulary
-from watchdog.config.yaml import MISSING, Section
+from watchdog.config.rulebook import ANY, Vocabulary
+from watchdog.config.rules import shipped_vocabulary
+from watchdog.config.yaml import Section
 from watchdog.detect import KINDS
 from watchdog.job import rule_kinds
+from watchdog.model import MISSING
 
 FILE = Path(__file__).resolve().parent.parent / "rules" / "rule.schema.json"
 MADE_UP = "made-up"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from homes import BOOK, NOW, dated
 
-from watchdog.config.rules import Rulebook
+from watchdog.config.rulebook import Rulebook
 
 
 @pytest.fixture(scope="session")

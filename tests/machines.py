@@ -11,9 +11,8 @@ from typing import Protocol
 from homes import BOOK
 
 from watchdog import pipeline
-from watchdog.config.limits import Limits
-from watchdog.config.rules import Rulebook
-from watchdog.config.settings import Settings
+from watchdog.config.rulebook import Rulebook
+from watchdog.config.settings import Limits, Settings
 from watchdog.gateway.machine import GatewayProcess
 from watchdog.gateway.machine import Machine as RealMachine
 from watchdog.gateway.supervisor import SYSTEM, Supervisor

@@ -20,9 +20,8 @@ from homes import BOOK
 
 from watchdog import pipeline
 from watchdog.approval import replies
-from watchdog.config.notify_settings import NotifySettings
-from watchdog.config.rules import Rulebook
-from watchdog.config.settings import Settings
+from watchdog.config.rulebook import Rulebook
+from watchdog.config.settings import NotifySettings, Settings
 from watchdog.job import Run
 from watchdog.model import (
     Change,

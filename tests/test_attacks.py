@@ -25,9 +25,9 @@ from watchdog.approval.channels.own_bot import same_bot
 from watchdog.cli import main
 from watchdog.cli.plan_report import Answering, shown
 from watchdog.config import rules as rule_files
-from watchdog.config.notify_settings import Channel, Secret
+from watchdog.config.read_settings import load_settings
 from watchdog.config.rules import shipped_folder
-from watchdog.config.settings import load_settings
+from watchdog.config.settings import Channel, Secret
 from watchdog.errors import ConfigError, WatchdogError
 from watchdog.gateway.decide import decide
 from watchdog.gateway.facts import Container, HostFacts, Mount, Surroundings, Unit
@@ -43,8 +43,9 @@ from watchdog.pipeline import check, full_check
 from watchdog.repair import Look, RepairJob, resume_plan
 from watchdog.repair.verify import verify
 from watchdog.sources.read import Sources
+from watchdog.sqlite.files import MOST_BOARDS, databases, passed_over
 from watchdog.sqlite.heal import heal, migrate, snapshot
-from watchdog.sqlite.inspect import MOST_BOARDS, databases, look, passed_over
+from watchdog.sqlite.inspect import look
 from watchdog.sqlite.installed import ask, installed, pythons
 from watchdog.sqlite.schema import columns_of, is_virtual, make, releases
 from watchdog.steps import add_column, heal_database
@@ -603,7 +604,7 @@ def test_a_board_whose_name_is_a_trick_is_passed_over_and_told(tmp_path):
         "turn\u202eed".encode(),
         "soft\u00adhyphen".encode(),
     )
-    assert [path.parent.name for path in databases(tmp_path)] == ["plain"]
+    assert [Path(path).parent.name for path in databases(tmp_path)] == ["plain"]
     assert passed_over(tmp_path).startswith("5 databases in kanban/boards were not looked at")
     sources = Sources(tmp_path, zone=UTC, stated="running")
     run = run_of(BOOK, None, NOW, sources)

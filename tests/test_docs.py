@@ -17,10 +17,9 @@ from homes import BOOK
 
 from watchdog.cli.main import COMMANDS, main
 from watchdog.cli.parser import make_parser
-from watchdog.config.limits import read_limits
-from watchdog.config.notify_settings import read_notify
+from watchdog.config.read_settings import load_settings, read_limits, read_notify
 from watchdog.config.rules import shipped_folder
-from watchdog.config.settings import Settings, load_settings
+from watchdog.config.settings import Settings
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")

@@ -13,7 +13,7 @@ from effort import rounds
 
 from bench.generate import generate
 from bench.randomlogs import drowsy_home, random_home
-from watchdog.config.rules import Rulebook
+from watchdog.config.rulebook import Rulebook
 from watchdog.pipeline import look
 from watchdog.sources import logfile
 from watchdog.sources.read import Sources, log_span

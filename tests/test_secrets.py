@@ -28,7 +28,7 @@ from talk import (
     tell,
 )
 
-from watchdog.config.notify_settings import Approver, Channel, NotifySettings, ReplySettings, Secret, Target
+from watchdog.config.settings import Approver, Channel, NotifySettings, ReplySettings, Secret, Target
 from watchdog.model import Notification
 from watchdog.notify import dead_man
 from watchdog.notify import deliver as notify

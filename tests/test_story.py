@@ -26,7 +26,7 @@ from machines import (
 
 from watchdog.approval import record as approval
 from watchdog.approval.record import COMMAND_LINE, GivenAnswer, answer, new_code
-from watchdog.config.limits import Limits
+from watchdog.config.settings import Limits
 from watchdog.model import Plan, plain
 from watchdog.notify.translate import in_english
 from watchdog.repair import carry_out_approved

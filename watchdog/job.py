@@ -8,13 +8,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from hashlib import sha256
-from pathlib import Path
 
-from watchdog import gateway, notify, steps
-from watchdog.config import rules
+from watchdog import config, gateway, notify, steps
 from watchdog.config.cache import load_cached, load_cached_settings
-from watchdog.config.rules import Kinds, Rulebook
-from watchdog.config.schedule import every_problem
+from watchdog.config.rulebook import Kinds, Rulebook
 from watchdog.config.settings import Settings
 from watchdog.detect import KINDS
 from watchdog.detect.evaluate import is_measured
@@ -24,9 +21,11 @@ from watchdog.sources.read import Sources, starts_in_log
 from watchdog.store import Store
 from watchdog.store.incidents import look_back
 from watchdog.store.recovery import look_at_store, open_store
-from watchdog.values import TYPE_CHECKING, dataclass, replace
+from watchdog.values import TYPE_CHECKING, StrPath, dataclass, replace
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from watchdog.gateway import Machine
     from watchdog.notify import Messenger
 
@@ -37,44 +36,60 @@ DAY = timedelta(days=1)
 class Job:
     """One home with its settings, rules, sources and store; each is read when it is first asked for."""
 
-    home: Path
-    config: Path  # folder of the user's settings.yaml, detect/ and recipes/
-    state: Path  # folder of the watchdog's own memory of this home
+    home_dir: str
+    config_dir: str  # of the user's settings.yaml, detect/ and recipes/
+    state_dir: str  # of the watchdog's own memory of this home
     now: datetime
     keeps_rules: bool = True  # whether the rules as read may be kept for the next command
     writes: bool = False  # whether files may be made in the state folder
 
+    @property
+    def home(self) -> Path:
+        return as_path(self.home_dir)
+
+    @property
+    def config(self) -> Path:
+        return as_path(self.config_dir)
+
+    @property
+    def state(self) -> Path:
+        return as_path(self.state_dir)
+
+    @property
+    def store_path(self) -> Path:
+        return as_path(self.store_file)
+
+    @property
+    def store_file(self) -> str:
+        return os.path.join(self.state_dir, "watchdog.db")
+
     @cached_property
     def settings(self) -> Settings:
-        return load_cached_settings(self.config, self.state, self.writes)
+        return load_cached_settings(self.config_dir, self.state_dir, self.writes)
 
     @cached_property
     def book(self) -> Rulebook:
-        load = partial(load_rules, self.config)
-        return load_cached(self.config, self.state, load, self.writes, self.keeps_rules)
+        load = partial(load_rules, self.config_dir)
+        return load_cached(self.config_dir, self.state_dir, load, self.writes, self.keeps_rules)
 
     def sources(self, stated: str = "") -> Sources:
         """Where the events come from; `stated` is what the gateway's process was, for old logs."""
         return Sources(
-            self.home,
+            self.home_dir,
             zone=self.settings.zone,
             unit=self.settings.unit,
-            state=self.state,
+            state=self.state_dir,
             stated=stated,
             vocabulary=self.book.vocabulary,
         )
 
-    @property
-    def store_path(self) -> Path:
-        return self.state / "watchdog.db"
-
     def store(self) -> Store:
         """The store for writing."""
-        return open_store(self.store_path, self.now)
+        return open_store(self.store_file, self.now)
 
     def look_at_store(self) -> Store | None:
         """The store for reading, which leaves no trace; None when there never was one."""
-        return look_at_store(self.store_path)
+        return look_at_store(self.store_file)
 
     def run(
         self, store: Store | None, now: datetime, rules: Sequence[Rule] | None = None, stated: str = ""
@@ -96,14 +111,14 @@ class Run:
     rules: Sequence[Rule]  # those of the book that are due
 
     @property
-    def home(self) -> Path:
-        return self.sources.home
+    def home_dir(self) -> str:
+        return os.fspath(self.sources.home)
 
     @property
-    def state(self) -> Path:
+    def state_dir(self) -> str:
         """The watchdog's own folder for this home."""
         assert self.sources.state is not None, "only saved logs have none, and nothing is done about those"
-        return self.sources.state
+        return os.fspath(self.sources.state)
 
     @property
     def memory(self) -> Store:
@@ -122,14 +137,16 @@ class Run:
 
     def messenger(self) -> Messenger:
         """What telling and asking need for this home."""
-        return notify.messenger(self.memory, self.settings, self.book, str(self.home), self.now)
+        return notify.messenger(self.memory, self.settings, self.book, self.home_dir, self.now)
 
     def machine(self, turns: int | None = None) -> Machine:
         """The gateway, what supervises it, and the machine, as they are now; `turns` are in progress as the logs
         tell, which counts for Hermes 0.13, whose gateway does not count them.
         """
         starts = starts_in_log(self.sources, self.now - DAY, self.now)
-        machine = gateway.measure_machine(self.home, self.state, self.settings, starts)
+        machine = gateway.measure_machine(
+            as_path(self.home_dir), as_path(self.state_dir), self.settings, starts
+        )
         if machine.gateway.turns or turns is None:
             return machine
         return replace(machine, gateway=replace(machine.gateway, turns=turns))
@@ -142,25 +159,32 @@ class Run:
         return frozenset(rule.id for rule in self.book.rules) - {rule.id for rule in self.rules}
 
 
-def load_rules(*folders: Path, shipped: bool = True) -> Rulebook:
+def load_rules(*folders: StrPath, shipped: bool = True) -> Rulebook:
     """The shipped rules, then each folder's over them (same id replaces); ConfigError with all mistakes."""
-    return rules.load(*folders, kinds=rule_kinds(), shipped=shipped)
+    return config.load(*folders, kinds=rule_kinds(), shipped=shipped)
 
 
 def rule_kinds() -> Kinds:
     """What rules and recipes may be made of; a quiet check has its rules in a cache and asks for none of this."""
-    return Kinds(KINDS, steps.KINDS, every_problem)
+    return Kinds(KINDS, steps.KINDS, config.every_problem)
 
 
-def find_home(given: str | None = None) -> Path:
+def as_path(name: StrPath) -> Path:
+    """The name as a path. A check itself works with names: loading pathlib costs it 0.6 interpreter starts."""
+    from pathlib import Path
+
+    return Path(name)
+
+
+def find_home(given: str | None = None) -> str:
     """The Hermes home that is meant: as given, else $HERMES_HOME, else ~/.hermes."""
     given = given or os.environ.get("HERMES_HOME")
-    home = Path(os.path.abspath(os.path.expanduser(given))) if given else user_home() / ".hermes"
+    home = _whole(given) if given else os.path.join(user_home(), ".hermes")
     try:
-        str(home).encode()
+        home.encode()
     except UnicodeEncodeError:  # such a name fits in no message, unit file or crontab
         raise WatchdogError(
-            f"{str(home)!r}: the name of this home is not UTF-8; give it another, or a link with a plain name"
+            f"{home!r}: the name of this home is not UTF-8; give it another, or a link with a plain name"
         ) from None
     return home
 
@@ -174,48 +198,54 @@ SIGNS = (
 )  # of a Hermes home, or of saved logs
 
 
-def is_home(folder: Path) -> bool:
+def is_home(folder: StrPath) -> bool:
     """Whether a gateway was ever configured or started here."""
-    try:
-        return any((folder / name).exists() for name in SIGNS)
-    except OSError:
-        return False
+    return any(os.path.exists(os.path.join(folder, name)) for name in SIGNS)
 
 
-def profiles(home: Path) -> list[Path]:
+def profiles(home: StrPath) -> list[str]:
     """This home and those of its profiles, each a home of its own below profiles/."""
+    parent = os.path.join(home, "profiles")
     try:
-        found = [
-            folder
-            for folder in sorted((home / "profiles").iterdir())
-            if (folder / "logs").is_dir() or (folder / "config.yaml").is_file()
-        ]
+        folders = [os.path.join(parent, name) for name in sorted(os.listdir(parent))]
     except OSError:
-        found = []
-    return [home, *found]
+        folders = []
+    return [
+        os.fspath(home),
+        *(
+            folder
+            for folder in folders
+            if os.path.isdir(os.path.join(folder, "logs"))
+            or os.path.isfile(os.path.join(folder, "config.yaml"))
+        ),
+    ]
 
 
-def find_config(given: str | None = None) -> Path:
+def find_config(given: str | None = None) -> str:
     """The folder of the user's own settings and rules."""
-    named = given or os.environ.get("HERMES_WATCHDOG_CONFIG")
-    if named:
-        folder = Path(os.path.abspath(os.path.expanduser(named)))
-        if given and not folder.is_dir():
+    if named := given or os.environ.get("HERMES_WATCHDOG_CONFIG"):
+        folder = _whole(named)
+        if given and not os.path.isdir(folder):
             raise WatchdogError(f"--config {given}: no such folder")
         return folder
-    base = os.environ.get("XDG_CONFIG_HOME")
-    return (Path(base) if base else user_home() / ".config") / "hermes-watchdog"
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(user_home(), ".config")
+    return os.path.join(base, "hermes-watchdog")
 
 
-def find_state(home: Path, given: str | None = None) -> Path:
+def find_state(home: StrPath, given: str | None = None) -> str:
     """The watchdog's folder for this home: one per home, so that two profiles never mix."""
-    given = given or os.environ.get("HERMES_WATCHDOG_STATE")
-    if given:
-        base = Path(os.path.abspath(os.path.expanduser(given)))
+    home = os.fspath(home)
+    if given := given or os.environ.get("HERMES_WATCHDOG_STATE"):
+        base = _whole(given)
     else:
-        xdg = os.environ.get("XDG_STATE_HOME")
-        base = (Path(xdg) if xdg else user_home() / ".local" / "state") / "hermes-watchdog"
-    return base / f"{home.name.lstrip('.') or 'home'}-{sha256(str(home).encode()).hexdigest()[:8]}"
+        xdg = os.environ.get("XDG_STATE_HOME") or os.path.join(user_home(), ".local", "state")
+        base = os.path.join(xdg, "hermes-watchdog")
+    name = os.path.basename(home).lstrip(".") or "home"
+    return os.path.join(base, f"{name}-{sha256(home.encode()).hexdigest()[:8]}")
+
+
+def _whole(given: str) -> str:
+    return os.path.abspath(os.path.expanduser(given))
 
 
 def find_job(
@@ -226,13 +256,12 @@ def find_job(
     return Job(folder, find_config(config), find_state(folder, state), now or datetime.now(UTC))
 
 
-def user_home() -> Path:
+def user_home() -> str:
     """The user's folder; from the user database when cron or systemd gave no HOME."""
-    home = os.environ.get("HOME")
-    if home:
-        return Path(home)
+    if home := os.environ.get("HOME"):
+        return home
     try:
-        return Path(pwd.getpwuid(os.getuid()).pw_dir)
+        return pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:
         raise WatchdogError(
             "no HOME and no entry in the user database; give --home, --config and --state"

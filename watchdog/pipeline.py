@@ -47,7 +47,7 @@ def full_check(run: Run) -> Report:
             report = report.noted(unheard)
             report = act_and_tell(report, run) if replies else report
         if run.settings.backups:
-            failed = sqlite.take_due_backups(run.home, run.state, run.settings.keep_backups, run.now)
+            failed = sqlite.take_due_backups(run.home_dir, run.state_dir, run.settings.keep_backups, run.now)
             report = report.noted(failed)
         return report.noted(fleet.publish(report, run.memory, run.settings, datetime.now(run.now.tzinfo)))
 
@@ -95,7 +95,7 @@ def check(run: Run, start: datetime | None) -> Report:
     return Report(
         start=start or run.now,
         now=run.now,
-        home=str(run.home),
+        home=run.home_dir,
         blind=reading.blind,
         notes=(*dict.fromkeys(reading.notes), *seen.notes, *unwatched_databases(run.sources)),
         not_checked=seen.not_checked,

@@ -13,14 +13,17 @@ from importlib import import_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import os
     from dataclasses import dataclass, field, replace
     from re import Pattern
     from typing import Any, AnyStr
 
-__all__ = ["TYPE_CHECKING", "Any", "dataclass", "field", "lazy", "regex", "replace"]
+    StrPath = str | os.PathLike[str]
+
+__all__ = ["TYPE_CHECKING", "Any", "StrPath", "dataclass", "field", "lazy", "regex", "replace"]
 
 if not TYPE_CHECKING:
-    Any = object
+    Any = StrPath = object
 
     class field:
         """A default that is made anew for each object."""

@@ -13,7 +13,7 @@ from machines import BROKEN, LACKING, START, STUCK, Machine, ask, incident, prop
 from watchdog.approval import record as approval
 from watchdog.approval.reasons import End, Said
 from watchdog.approval.record import ALPHABET, COMMAND_LINE, GivenAnswer, answer, new_code
-from watchdog.config.limits import Limits
+from watchdog.config.settings import Limits
 from watchdog.model import packed
 from watchdog.plan.reasons import Wait
 from watchdog.repair.execute import RepairJob, carry_out

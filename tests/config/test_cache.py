@@ -14,10 +14,9 @@ from effort import rounds
 from watchdog.cli import main
 from watchdog.config import cache, literals
 from watchdog.config.cache import NAME
-from watchdog.config.lines import LineSelection
 from watchdog.config.pattern import Pattern
-from watchdog.config.rules import Rulebook
-from watchdog.config.settings import load_settings
+from watchdog.config.read_settings import load_settings
+from watchdog.config.rulebook import LineSelection, Rulebook
 from watchdog.detect.evaluate import lines_by_source
 from watchdog.errors import ConfigError
 from watchdog.job import load_rules

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from watchdog.config.lines import LineSample, Vocabulary
+from watchdog.config.lines import LineSample, near
+from watchdog.config.rulebook import Vocabulary
 from watchdog.config.rules import load_lines, shipped_folder
 from watchdog.service.samples import check_line
 
@@ -36,7 +37,7 @@ def test_a_rule_names_words_variants_and_what_they_captured():
     assert only is not None
     assert only.match("inbound message: platform=qqbot user=… chat=1") == {"platform": "qqbot", "chat": "1"}
     assert only.match("inbound message: platform=telegram user=… chat=1") is None
-    assert VOCABULARY.find("API call failed") is None and VOCABULARY.near("API call failed") == ""
+    assert VOCABULARY.find("API call failed") is None and near(VOCABULARY, "API call failed") == ""
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,7 @@ def test_a_rule_names_words_variants_and_what_they_captured():
     ],
 )
 def test_a_near_miss_of_a_word_is_told(reference, hint):
-    assert VOCABULARY.find(reference) is None and VOCABULARY.near(reference) == hint
+    assert VOCABULARY.find(reference) is None and near(VOCABULARY, reference) == hint
 
 
 def test_without_causes_every_word_stays_what_it_is():

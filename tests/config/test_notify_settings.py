@@ -6,8 +6,8 @@ from datetime import time, timedelta
 
 import pytest
 
-from watchdog.config.notify_settings import NotifySettings, Secret, Weekly, read_notify
-from watchdog.config.settings import load_settings
+from watchdog.config.read_settings import load_settings, read_notify
+from watchdog.config.settings import NotifySettings, Secret, Weekly
 from watchdog.config.yaml import read_documents
 from watchdog.errors import ConfigError, Problem, WatchdogError
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from watchdog.config.settings import load_settings
+from watchdog.config.read_settings import load_settings
 from watchdog.errors import ConfigError
 
 

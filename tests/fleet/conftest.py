@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from watchdog.config.fleet_settings import FleetSettings
-from watchdog.config.notify_settings import Secret
-from watchdog.config.settings import Settings
+from watchdog.config.settings import Secret, Settings
 from watchdog.store import Store
 
 

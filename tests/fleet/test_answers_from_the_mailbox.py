@@ -8,7 +8,7 @@ from talk import NOW, context, plan
 from watchdog.approval import record as approval
 from watchdog.approval.channels.base import Collected, Reply, ShownPlan
 from watchdog.approval.replies import check_replies
-from watchdog.config.notify_settings import Approver, Channel, NotifySettings
+from watchdog.config.settings import Approver, Channel, NotifySettings
 from watchdog.fleet.mailbox_plan import digest_of_own, shown_digest, words_of
 from watchdog.notify.deliver import Messenger
 from watchdog.store.plans import audit_lines, get

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from watchdog.config.settings import Settings, load_settings
+from watchdog.config.read_settings import load_settings
+from watchdog.config.settings import Settings
 from watchdog.errors import ConfigError
 
 

@@ -22,9 +22,8 @@ with atheris.instrument_imports(include=["watchdog"]):
     from watchdog.approval.channels import matrix, ntfy, telegram
     from watchdog.approval.channels.base import ChannelError
     from watchdog.approval.replies import attempted, parse
-    from watchdog.config.notify_settings import Approver, Channel, Secret
     from watchdog.config.rules import read_rule, shipped_folder, shipped_vocabulary
-    from watchdog.config.settings import load_settings
+    from watchdog.config.settings import Approver, Channel, Secret, load_settings
     from watchdog.config.yaml import read_documents
     from watchdog.errors import ConfigError, Problem, WatchdogError
     from watchdog.gateway.evidence import read_saved_evidence

@@ -10,7 +10,7 @@ import pytest
 from talk import BOOK, MINUTE, NOW, ended, hear, incident, plan, report, tell
 
 from watchdog.approval.record import disarm
-from watchdog.config.notify_settings import NotifySettings, QuietHours, Secret, Target, Weekly
+from watchdog.config.settings import NotifySettings, QuietHours, Secret, Target, Weekly
 from watchdog.model import Change, Hold
 from watchdog.notify import deliver as notify
 from watchdog.notify.choose import Proposal, Restraint, select

@@ -12,7 +12,7 @@ from datetime import timedelta
 import pytest
 from talk import MINUTE, NOW, Server, incident, report, running, tell
 
-from watchdog.config.notify_settings import NotifySettings, Secret, Target
+from watchdog.config.settings import NotifySettings, Secret, Target
 from watchdog.model import Change, Notification, Reason
 from watchdog.notify import deliver as notify
 from watchdog.notify import ping

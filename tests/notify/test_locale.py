@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from talk import BOOK, MINUTE, NOW, STUCK, context, ended, incident, plan, report
 
-from watchdog.config.notify_settings import NotifySettings, Secret, Target
+from watchdog.config.settings import NotifySettings, Secret, Target
 from watchdog.gateway.reasons import Warn
 from watchdog.job import load_rules
 from watchdog.model import Change, Hold, Reason, phrase, plain

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from machines import BROKEN, DEAD, LACKING, LOOP, START, STUCK, Machine, book, incident, shipped, waits_for
 
-from watchdog.config.limits import Limits
-from watchdog.config.rules import Rulebook
+from watchdog.config.rulebook import Rulebook
+from watchdog.config.settings import Limits
 from watchdog.gateway.machine import GatewayProcess
 from watchdog.gateway.supervisor import PROCESS, Supervisor
 from watchdog.model import Event, plain

@@ -13,7 +13,7 @@ from homes import BOOK, finish_check
 from pages import Page
 
 from watchdog.cli import main
-from watchdog.config.settings import load_settings
+from watchdog.config.read_settings import load_settings
 from watchdog.errors import ConfigError, WatchdogError
 from watchdog.job import Job, find_job
 from watchdog.model import Incident

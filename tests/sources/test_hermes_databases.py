@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from watchdog.sources.databases import observe
-from watchdog.sqlite.daily_backup import folder, is_due, take_due_backups
+from watchdog.sqlite.files import backup_folder, is_due, take_due_backups
 
 NOW = datetime(2026, 5, 19, 10, 41, tzinfo=UTC)
 
@@ -37,10 +37,10 @@ def test_backups_of_boards_are_kept_apart(home, tmp_path):
     state = tmp_path / "state"
     assert take_due_backups(home, state, 3, NOW) == []
     main, side = (
-        folder(state, home / "kanban.db"),
-        folder(state, home / "kanban" / "boards" / "side" / "kanban.db"),
+        backup_folder(state, home / "kanban.db"),
+        backup_folder(state, home / "kanban" / "boards" / "side" / "kanban.db"),
     )
-    assert main != side and list(main.glob("*.db")) and list(side.glob("*.db"))
+    assert main != side and list(Path(main).glob("*.db")) and list(Path(side).glob("*.db"))
 
 
 def test_backups_are_taken_at_most_once_a_day(home, tmp_path):

@@ -141,7 +141,7 @@ def test_a_rotation_between_two_opens_does_not_double_a_file(log, monkeypatch):
     def rotate_then_list(path):
         if not Path(f"{path}.1").exists():
             os.rename(path, f"{path}.1")
-            path.write_text(line("2026-05-19 10:01:00,000", "two"))
+            Path(path).write_text(line("2026-05-19 10:01:00,000", "two"))
         return siblings(path)
 
     monkeypatch.setattr(logfile, "_siblings", rotate_then_list)

@@ -15,7 +15,8 @@ import inject
 import pytest
 
 from watchdog.sqlite import inspect as look_module
-from watchdog.sqlite.inspect import databases, look
+from watchdog.sqlite.files import databases
+from watchdog.sqlite.inspect import look
 from watchdog.sqlite.schema import release
 from watchdog.values import replace
 
@@ -418,11 +419,11 @@ def test_databases_of_a_home_include_the_boards(tmp_path, monkeypatch):
     board.mkdir(parents=True)
     for path in (tmp_path / "state.db", board / "kanban.db"):
         path.touch()
-    assert databases(tmp_path) == [tmp_path / "state.db", board / "kanban.db"]
+    assert databases(tmp_path) == [str(tmp_path / "state.db"), str(board / "kanban.db")]
     other = tmp_path / "elsewhere.db"
     other.touch()
     monkeypatch.setenv("HERMES_KANBAN_DB", str(other))
-    assert other in databases(tmp_path)
+    assert str(other) in databases(tmp_path)
 
 
 def fake_hermes(folder: Path, columns: str) -> Path:

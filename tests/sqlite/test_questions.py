@@ -13,7 +13,7 @@ import pytest
 
 from watchdog.sqlite import CallState, ToolCalls, last_backup, questions, unanswered_calls
 from watchdog.sqlite.backup import snapshot
-from watchdog.sqlite.daily_backup import folder
+from watchdog.sqlite.files import backup_folder
 
 CLARIFY = json.dumps(
     [{"id": "call_1", "type": "function", "function": {"name": "clarify", "arguments": "{}"}}]
@@ -101,7 +101,7 @@ def test_the_newest_backup_is_known_wherever_it_was_taken(patient, tmp_path):
     assert snapshot(path).ok
     first = last_backup(path, state)
     assert first and first.rows["tasks"] == len(inject.rows(path)["tasks"])
-    assert snapshot(path, folder(state, path)).ok
+    assert snapshot(path, backup_folder(state, path)).ok
     second = last_backup(path, state)
     assert second and second.at > first.at and second.file.startswith(str(state))
     note = Path(second.file).with_suffix(".json")

@@ -21,8 +21,7 @@ import pytest
 from machines import START, Machine, ask, incident, said
 
 from watchdog.approval.record import COMMAND_LINE, GivenAnswer, answer, new_code
-from watchdog.config.limits import Limits
-from watchdog.config.settings import Settings
+from watchdog.config.settings import Limits, Settings
 from watchdog.gateway.machine import GatewayProcess, look_at_gateway, measure_machine
 from watchdog.gateway.machine import Machine as RealMachine
 from watchdog.gateway.probe import inside_gateway

@@ -123,11 +123,11 @@ def columns(path: Path) -> set[str]:
 
 
 def test_a_database_that_nothing_else_can_save_is_restored_from_the_watchdogs_own_backup(world):
-    from watchdog.sqlite.daily_backup import folder
+    from watchdog.sqlite.files import backup_folder
     from watchdog.sqlite.heal import snapshot
 
     path = sessions(world.home / "state.db")
-    assert snapshot(path, folder(world.state, path)).ok
+    assert snapshot(path, backup_folder(world.state, path)).ok
     path.write_bytes(os.urandom(path.stat().st_size))
     outcome = heal_database.run(heal_database.Args("state.db"), world)
     assert outcome.ok and "restored" in said(outcome), outcome

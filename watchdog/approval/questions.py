@@ -13,7 +13,7 @@ from watchdog.approval import record as approval
 from watchdog.approval.channels import base as channels
 from watchdog.approval.channels.base import ChannelError, QuestionText
 from watchdog.approval.channels.own_bot import same_bot
-from watchdog.config.notify_settings import Channel, NotifySettings
+from watchdog.config.settings import Channel, NotifySettings
 from watchdog.errors import WatchdogError
 from watchdog.model import Notification, Outcome, OutcomeKind, Plan, Report, plain
 from watchdog.notify.choose import Proposal

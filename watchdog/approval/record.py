@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from watchdog.approval.reasons import End, Note, Said
-from watchdog.config.limits import Limits
+from watchdog.config.settings import Limits
 from watchdog.model import Hold, Plan, Reason, plain
 from watchdog.plan.limits import unfinished
 from watchdog.plan.planner import digest_of

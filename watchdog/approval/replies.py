@@ -13,8 +13,7 @@ from watchdog.approval import record as approval
 from watchdog.approval.channels import base as channels
 from watchdog.approval.channels.base import LONG, ChannelError, Collected, Reply
 from watchdog.approval.questions import answered_text, close, is_drill, tell_places
-from watchdog.config.limits import Limits
-from watchdog.config.notify_settings import Channel
+from watchdog.config.settings import Channel, Limits
 from watchdog.fleet.mailbox_plan import digest_of_own
 from watchdog.model import Reason
 from watchdog.notify.deliver import Messenger, english

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from watchdog.cli.context import WELL, WRONG, job_of, need_known, print_json
@@ -14,7 +14,7 @@ from watchdog.cli.plan_report import for_scripts
 from watchdog.errors import WatchdogError
 from watchdog.store import Store, audit
 from watchdog.store import plans as rows
-from watchdog.store.marker import marker_path, read_marker
+from watchdog.store.marker import goes_on, marker_path, read_marker
 from watchdog.store.times import when
 from watchdog.text import clock, harmless
 
@@ -74,7 +74,7 @@ def run_audit(args: argparse.Namespace) -> int:
     return WELL
 
 
-def _verify_audit(args: argparse.Namespace, store: Store | None, mark: Path) -> int:
+def _verify_audit(args: argparse.Namespace, store: Store | None, mark: str) -> int:
     wanted = args.verify.strip().lower()
     if wanted and (len(wanted) < 8 or set(wanted) - set("0123456789abcdef")):
         raise WatchdogError(
@@ -111,9 +111,9 @@ def _verify_audit(args: argparse.Namespace, store: Store | None, mark: Path) -> 
     return WELL if holds else WRONG
 
 
-def _cut_off(store: Store | None, chain: audit.AuditChain, mark: Path) -> tuple[audit.Break, ...]:
+def _cut_off(store: Store | None, chain: audit.AuditChain, mark: str) -> tuple[audit.Break, ...]:
     """A break where the marker beside the store knows a newest line that the store does not have."""
     known = read_marker(mark)
-    if store is None or known is None or chain.unlinked or audit.goes_on(store, known.lines, known.head):
+    if store is None or known is None or chain.unlinked or goes_on(store, known.lines, known.head):
         return ()
-    return (audit.Break(known.lines, audit.AuditFault.CUT_OFF, mark.name),)
+    return (audit.Break(known.lines, audit.AuditFault.CUT_OFF, os.path.basename(mark)),)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from datetime import timedelta
-from pathlib import Path
 
 from watchdog import service
 from watchdog.cli.context import WELL, WRONG, colours, in_zone, job_of, need_hermes, need_home, print_json
@@ -87,8 +86,8 @@ def run_check(args: argparse.Namespace) -> int:
     if args.now and not args.dry_run:
         raise WatchdogError("--now goes with --dry-run: a check that acts uses the real time")
     reports = []
-    for home in profiles(job_of(args).home) if args.all_profiles else [args.home]:
-        args.home = home and str(home)
+    for home in profiles(job_of(args).home_dir) if args.all_profiles else [args.home]:
+        args.home = home
         reports.append(_check_home(args))
     if args.json:
         shown = [_words().as_json(report) for report in reports]
@@ -114,7 +113,7 @@ def _need_home(job: Job, dry_run: bool) -> None:
     try:
         need_hermes(job)
     except WatchdogError as error:
-        if not dry_run and marker_path(job.store_path).exists():
+        if not dry_run and os.path.exists(marker_path(job.store_file)):
             service.tell_failure(job, error, job.now)
         raise
 
@@ -141,7 +140,7 @@ def run_replay(args: argparse.Namespace) -> int:
         raise WatchdogError(
             f"{args.dir}: no such folder; give a Hermes home or a folder with gateway.log in it"
         )
-    need_home(Path(args.dir))
+    need_home(args.dir)
     args.home = args.dir
     job = job_of(args)
     sources = job.sources(stated=args.gateway)

@@ -10,14 +10,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 
 from watchdog.errors import WatchdogError
 from watchdog.job import SIGNS, Job, find_job, is_home
 from watchdog.store.store import store_error
-from watchdog.system.users import name_of
 from watchdog.text import colours, paint
-from watchdog.values import TYPE_CHECKING, replace
+from watchdog.values import TYPE_CHECKING, StrPath, replace
 
 if TYPE_CHECKING:
     import argparse
@@ -56,7 +54,7 @@ def command_of(job: Job) -> str:
     """How a person calls this watchdog for this home, for hints: what is not the default is named."""
     from watchdog.notify.run import own_command  # loads what messages need, which a quiet check has not
 
-    return str(own_command(str(job.home), str(job.state), str(job.config)))
+    return str(own_command(job.home_dir, job.state_dir, job.config_dir))
 
 
 def in_zone(at: datetime, job: Job) -> datetime:
@@ -67,7 +65,7 @@ def in_zone(at: datetime, job: Job) -> datetime:
     return at.astimezone(UTC)
 
 
-def need_home(home: Path) -> None:
+def need_home(home: StrPath) -> None:
     """WatchdogError unless the folder can be read; the message says what to do."""
     try:
         status = os.stat(home)
@@ -83,6 +81,8 @@ def need_home(home: Path) -> None:
         return
     if status.st_uid == os.geteuid():
         raise WatchdogError(f"{home} is yours and may not be read; run: chmod u+rx {home}")
+    from watchdog.system.users import name_of  # not at the top: only this error names a user
+
     owner = name_of(status.st_uid)
     raise WatchdogError(
         f"{home} belongs to {owner} and may not be read; run this as that user: sudo -u {owner} hermes-watchdog …"
@@ -91,17 +91,17 @@ def need_home(home: Path) -> None:
 
 def need_hermes(job: Job) -> None:
     """WatchdogError for a folder that no Hermes ever used: its silence means nothing."""
-    need_home(job.home)
-    if not is_home(job.home) and not job.store_path.exists():
+    need_home(job.home_dir)
+    if not is_home(job.home_dir) and not os.path.exists(job.store_file):
         raise WatchdogError(
-            f"{job.home} is not a Hermes home: it has no {', '.join(SIGNS[:-1])} or {SIGNS[-1]}; "
+            f"{job.home_dir} is not a Hermes home: it has no {', '.join(SIGNS[:-1])} or {SIGNS[-1]}; "
             "give --home DIR or set HERMES_HOME"
         )
 
 
 def need_known(job: Job) -> None:
     """WatchdogError for a home that is none and never was: a typing mistake must not look like a yes."""
-    if not job.store_path.exists():
+    if not os.path.exists(job.store_file):
         need_hermes(job)
 
 
@@ -116,7 +116,7 @@ def store_of(job: Job) -> Iterator[Store]:
         try:
             yield store
         except sqlite3.Error as error:
-            raise store_error(job.store_path, error) from error
+            raise store_error(job.store_file, error) from error
 
 
 def print_json(value: object) -> None:

@@ -16,7 +16,7 @@ from watchdog.cli.db_check import files_of
 from watchdog.cli.progress import Progress
 from watchdog.job import find_state
 from watchdog.sqlite.backup import accept, snapshot
-from watchdog.sqlite.daily_backup import folder
+from watchdog.sqlite.files import backup_folder
 
 ABOVE = 4  # folders from a board's kanban.db up to the Hermes home
 
@@ -44,7 +44,10 @@ def run_backup(args: argparse.Namespace) -> int:
 def find_backups(path: str | os.PathLike) -> list[Path]:
     """Folders that hold backups of a database: beside it, and the watchdog's own."""
     real = Path(os.path.realpath(path))
-    places = [Path(f"{real}.backups"), *(folder(find_state(home), real) for home in real.parents[:ABOVE])]
+    places = [
+        Path(f"{real}.backups"),
+        *(Path(backup_folder(find_state(home), real)) for home in real.parents[:ABOVE]),
+    ]
     return [place for place in dict.fromkeys(places) if place.is_dir()]
 
 

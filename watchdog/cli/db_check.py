@@ -16,7 +16,8 @@ from watchdog.cli.main import module
 from watchdog.cli.progress import Progress
 from watchdog.errors import WatchdogError
 from watchdog.sqlite import openers
-from watchdog.sqlite.inspect import databases, look
+from watchdog.sqlite.files import databases
+from watchdog.sqlite.inspect import look
 from watchdog.sqlite.installed import installed
 from watchdog.sqlite.schema import release
 

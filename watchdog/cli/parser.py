@@ -10,7 +10,7 @@ from typing import Any
 
 from watchdog import __version__
 from watchdog.cli.main import COMMANDS, EXAMPLES, WHERE, module
-from watchdog.config.notify_settings import LANGUAGES
+from watchdog.config.settings import LANGUAGES
 from watchdog.text import duration
 
 PROGRAM = "hermes-watchdog"

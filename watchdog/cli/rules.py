@@ -9,8 +9,9 @@ from typing import Any
 
 from watchdog.cli.context import CONFIG, WELL, WRONG, Job, colours, job_of, paint, print_json
 from watchdog.cli.parser import add_command, add_common
-from watchdog.config.lines import Vocabulary, read_word
+from watchdog.config.lines import read_word
 from watchdog.config.recipes import read_recipe
+from watchdog.config.rulebook import Vocabulary
 from watchdog.config.rules import check_names, load_lines, read_file, read_rule, shipped_folder, unknown_auto
 from watchdog.config.yaml import _near
 from watchdog.errors import ConfigError, Problem, WatchdogError

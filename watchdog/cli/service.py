@@ -136,7 +136,7 @@ def _install(args: argparse.Namespace, entry: Entry) -> dict[str, Any]:
             if changed
             else "already there; nothing changed"
         )
-        see = f" See: {command_of(replace(job_of(args), home=entry.home))} status"
+        see = f" See: {command_of(replace(job_of(args), home_dir=str(entry.home)))} status"
         print(f"{entry.home}: {done}." + ("" if args.dry_run else see))
     return {
         "home": str(entry.home),
@@ -207,7 +207,10 @@ def _entries(args: argparse.Namespace, job: Job) -> list[Entry]:
         Path(os.path.abspath(os.path.expanduser(state))) if state else None,
         root=os.getuid() == 0,
     )
-    return [replace(first, home=home) for home in (profiles(job.home) if args.all_profiles else [job.home])]
+    return [
+        replace(first, home=Path(home))
+        for home in (profiles(job.home_dir) if args.all_profiles else [job.home_dir])
+    ]
 
 
 def _show(args: argparse.Namespace, where: str, text: str) -> None:

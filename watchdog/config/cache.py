@@ -17,16 +17,15 @@ from contextlib import suppress
 from functools import cache
 from hashlib import blake2b
 from operator import attrgetter
-from pathlib import Path
 
 from watchdog import __version__
+from watchdog import config as config_package
 from watchdog.config import sealed
-from watchdog.config.notify_settings import ENVIRONMENT
-from watchdog.config.rules import Rulebook, shipped_folder
+from watchdog.config.rulebook import Rulebook, shipped_dir
+from watchdog.config.settings import ENVIRONMENT, Settings, others_may_write
 from watchdog.config.settings import NAME as SETTINGS
-from watchdog.config.settings import Settings, load_settings, others_may_write
 from watchdog.system.files import open_regular, read_small
-from watchdog.values import Any, replace
+from watchdog.values import Any, StrPath, replace
 
 FORMAT = 9
 NAME = "rulebook.cache"
@@ -36,15 +35,15 @@ FOLDERS = ("lines", "detect", "recipes")
 
 
 def load_cached(
-    config: Path, state: Path, load: Callable[[], Rulebook], write: bool, remember: bool = False
+    config: StrPath, state: StrPath, load: Callable[[], Rulebook], write: bool, remember: bool = False
 ) -> Rulebook:
     """The rulebook of this configuration; ConfigError as load() has it.
 
     It is kept beside the store if we may write there, with the program if we may remember.
     """
-    own = str(config) if any(os.path.lexists(config / folder) for folder in FOLDERS) else ""
+    own = str(config) if any(os.path.lexists(os.path.join(config, folder)) for folder in FOLDERS) else ""
     key = _key(own)
-    places = [(state / NAME, write)]
+    places = [(os.path.join(state, NAME), write)]
     with_program = _with_the_program()
     if not own and not _others_may_exchange(with_program):
         places.insert(0, (with_program, remember and not sys.dont_write_bytecode and not sys.pycache_prefix))
@@ -63,13 +62,13 @@ def load_cached(
     return book
 
 
-def load_cached_settings(config: Path, state: Path, write: bool) -> Settings:
+def load_cached_settings(config: StrPath, state: StrPath, write: bool) -> Settings:
     """The settings of this configuration; ConfigError as load_settings() has it.
 
     They name secrets by file or variable, or hold what settings.yaml itself holds. So what is kept is ours alone to
     read, and goes as soon as settings.yaml says something else, is gone, or cannot be believed.
     """
-    path, kept = config / SETTINGS, state / SETTINGS_NAME
+    path, kept = os.path.join(config, SETTINGS), os.path.join(state, SETTINGS_NAME)
     try:
         content = read_small(path, LARGEST) if not others_may_write(path) else b""
     except OSError:
@@ -85,7 +84,7 @@ def load_cached_settings(config: Path, state: Path, write: bool) -> Settings:
     if write:
         with suppress(OSError):
             sealed.remove(kept)
-    settings = load_settings(config)
+    settings = config_package.load_settings(config)
     if write and content:
         with suppress(OSError, ValueError, TypeError):
             sealed.write(kept, key, settings)
@@ -108,13 +107,13 @@ def _program() -> bytes:
     return digest.digest()
 
 
-def _with_the_program() -> Path:
-    return Path(os.path.dirname(__file__)) / "__pycache__" / f"rulebook.{sys.implementation.cache_tag}"
+def _with_the_program() -> str:
+    return os.path.join(os.path.dirname(__file__), "__pycache__", f"rulebook.{sys.implementation.cache_tag}")
 
 
-def _others_may_exchange(path: Path) -> bool:
+def _others_may_exchange(path: str) -> bool:
     try:
-        return sealed.others_may_exchange(path.parent)
+        return sealed.others_may_exchange(os.path.dirname(path))
     except OSError:
         return False  # no such folder, and so no such file
 
@@ -124,7 +123,7 @@ def _key(own: str) -> bytes:
     # How a rule of the user's own is called depends on where we are.
     seen_from = (os.getcwd(), own) if own else ()
     digest = blake2b(_program() + repr(seen_from).encode(), digest_size=32)
-    for folder in filter(None, (str(shipped_folder()), own)):
+    for folder in filter(None, (shipped_dir(), own)):
         for kind in FOLDERS:
             path = os.path.join(folder, kind)
             try:
@@ -136,19 +135,19 @@ def _key(own: str) -> bytes:
                 if name.endswith((".yaml", ".yml")):
                     digest.update(f"{path}/{name}\n".encode("utf-8", "replace"))
                     try:
-                        with open_regular(Path(path) / name) as file:
+                        with open_regular(os.path.join(path, name)) as file:
                             digest.update(file.read())
                     except OSError as error:
                         digest.update(f"{error.errno}\n".encode())
     return digest.digest()
 
 
-def _read(path: Path, key: bytes) -> Rulebook:
+def _read(path: StrPath, key: bytes) -> Rulebook:
     book, recipes = sealed.read(path, key)
     return replace(book, recipes=Later(recipes))
 
 
-def _write(path: Path, key: bytes, book: Rulebook) -> None:
+def _write(path: StrPath, key: bytes, book: Rulebook) -> None:
     sealed.write(path, key, (replace(book, recipes={}), pickle.dumps(dict(book.recipes), 5)))
 
 

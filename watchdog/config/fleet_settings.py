@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from urllib.parse import urlsplit
 
-from watchdog.config.notify_settings import Approver, Channel, NotifySettings, Secret, secret
+from watchdog.config.read_settings import secret
+from watchdog.config.settings import Approver, Channel, NotifySettings, Secret
 from watchdog.config.yaml import Section
 from watchdog.text import harmless
 from watchdog.values import dataclass, replace

@@ -10,6 +10,7 @@ import re
 from itertools import product
 from re import _parser  # type: ignore[attr-defined]
 
+from watchdog.config.pattern import Study, as_re
 from watchdog.values import Any
 
 SHORTEST = 4  # a shorter word is in nearly every line
@@ -19,28 +20,6 @@ WAYS = 256  # through a pattern; more are no bound
 _SIMPLE = ("LITERAL", "NOT_LITERAL", "IN", "ANY", "CATEGORY")  # one character each
 # Syntax that the regex package has and re reads as something else: fuzzy matches, nested sets.
 _FOREIGN = r"(?<!\\)\{(?!\d+,?\d*\}|,\d+\})|\[\[|\[[^\]]*(?:--|&&|\|\||~~)"
-
-
-class Study:
-    """What is known of one pattern."""
-
-    __slots__ = ("also", "degree", "heads", "names", "whole", "words")
-
-    def __init__(
-        self,
-        words: frozenset[str] | None,
-        heads: frozenset[str] | None,
-        degree: int | None,
-        names: frozenset[str] | None = None,
-        also: tuple[frozenset[str], ...] = (),
-        whole: bool = False,
-    ):
-        self.words = words  # at least one of them is in every text that it matches; None: no such set
-        self.heads = heads  # every text that it matches begins with one of them; None: not known
-        self.degree = degree  # matching takes at most length to this power; None: not known
-        self.names = names  # of its groups; None: only the regex package knows
-        self.also = also  # of each of these sets, too, one is in every text that it matches
-        self.whole = whole  # it matches every text that begins with one of its heads
 
 
 UNKNOWN = Study(None, None, None)
@@ -73,11 +52,6 @@ def _with_same_names(pattern: str) -> tuple[frozenset[str] | None, frozenset[str
     except (re.error, RecursionError, OverflowError, ValueError):
         return None, None
     return known.words, known.heads
-
-
-def as_re(pattern: str) -> str:
-    """(?<name>…) as re spells it."""
-    return pattern.replace("(?<", "(?P<").replace("(?P<=", "(?<=").replace("(?P<!", "(?<!")
 
 
 def literals(pattern: str) -> frozenset[str] | None:

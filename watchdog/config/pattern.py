@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cached_property
 
-from watchdog.config.literals import Study, as_re, study
+from watchdog import config
 from watchdog.errors import SlowPattern
 from watchdog.values import Any
 
@@ -15,6 +15,28 @@ LIMIT_SECONDS = 0.5  # a sane pattern needs microseconds
 # clock:
 # within these lengths it takes at most some millions of steps.
 _SAFE_LENGTH = {0: 1_000_000, 1: 100_000, 2: 2500, 3: 400}
+
+
+class Study:
+    """What is known of one pattern."""
+
+    __slots__ = ("also", "degree", "heads", "names", "whole", "words")
+
+    def __init__(
+        self,
+        words: frozenset[str] | None,
+        heads: frozenset[str] | None,
+        degree: int | None,
+        names: frozenset[str] | None = None,
+        also: tuple[frozenset[str], ...] = (),
+        whole: bool = False,
+    ):
+        self.words = words  # at least one of them is in every text that it matches; None: no such set
+        self.heads = heads  # every text that it matches begins with one of them; None: not known
+        self.degree = degree  # matching takes at most length to this power; None: not known
+        self.names = names  # of its groups; None: only the regex package knows
+        self.also = also  # of each of these sets, too, one is in every text that it matches
+        self.whole = whole  # it matches every text that begins with one of its heads
 
 
 class Pattern:
@@ -32,7 +54,7 @@ class Pattern:
 
     @cached_property
     def study(self) -> Study:
-        return study(self.text)
+        return config.study(self.text)
 
     @cached_property
     def words(self) -> tuple[bytes, ...] | None:
@@ -65,17 +87,13 @@ class Pattern:
         return tuple(self.study.heads) if self.study.heads else ("",)
 
     @cached_property
-    def _quick(self) -> tuple[Any, int, tuple[frozenset[str], ...]]:
-        """(match by re, up to which length of text, words without which it cannot match)."""
+    def _quick(self) -> tuple[Any, int]:
+        """(match by re, up to which length of text)."""
         length = _SAFE_LENGTH.get(self.study.degree, 0) if self.study.degree is not None else 0
-        if not length:
-            return None, -1, ()
-        text = as_re(self.text)
         try:
-            compiled = re.compile(text)
+            return (re.compile(as_re(self.text)).match, length) if length else (None, -1)
         except re.error:
-            return None, -1, ()
-        return compiled.match, length, self.study.also
+            return None, -1
 
     @property
     def plain(self) -> bool:
@@ -92,14 +110,14 @@ class Pattern:
         """The named captures when it matches from the start; None when not."""
         if not text.startswith(self.begins):  # most patterns of a word: they are not even compiled
             return None
-        quick, length, also = self._quick
+        for words in self.study.also:
+            for word in words:
+                if word in text:
+                    break
+            else:
+                return None
+        quick, length = self._quick
         if len(text) <= length:
-            for words in also:
-                for word in words:
-                    if word in text:
-                        break
-                else:
-                    return None
             found = quick(text)
             return found.groupdict("") if found is not None else None
         try:
@@ -138,6 +156,11 @@ class Pattern:
         known = self.study
         parts = known.words, known.heads, known.degree, known.names, known.also, known.whole
         return _studied, (self.text, self.where, *parts)
+
+
+def as_re(pattern: str) -> str:
+    """(?<name>…) as re spells it."""
+    return pattern.replace("(?<", "(?P<").replace("(?P<=", "(?<=").replace("(?P<!", "(?<!")
 
 
 def _studied(text: str, where: str, *known: Any) -> Pattern:

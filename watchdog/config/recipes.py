@@ -8,8 +8,8 @@ from dataclasses import fields
 from datetime import timedelta
 from typing import Any
 
-from watchdog.config.lines import LineSelection
 from watchdog.config.pattern import Pattern
+from watchdog.config.rulebook import LineSelection
 from watchdog.config.yaml import Section, _near, read_translations
 from watchdog.errors import Problem
 from watchdog.model import Condition, Recipe, Rule, Step, Verify

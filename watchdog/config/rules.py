@@ -3,73 +3,31 @@
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Callable, Collection, Iterable, Mapping
-from datetime import timedelta
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 
 from watchdog import config
-from watchdog.config.lines import LineSample, Vocabulary, Word, read_word
+from watchdog.config.lines import LineSample, read_word
+from watchdog.config.rulebook import ANY, Kinds, Rulebook, Vocabulary, Word, flat, shipped_dir
 from watchdog.config.yaml import Section, _near, read_documents, read_translations
 from watchdog.errors import ConfigError, Problem, WatchdogError
 from watchdog.model import EVERY_CHECK, SEVERITIES, Condition, Recipe, Rule
 from watchdog.system.files import open_regular
+from watchdog.system.privileges import open_to_others
 from watchdog.text import harmless, template_fields
-from watchdog.values import Any, dataclass, field, regex, replace
+from watchdog.values import StrPath, regex, replace
 
 _ID = regex(r"[a-z][a-z0-9-]{1,60}")
 TRANSLATED = ("title", "headline", "say", "advice", "cleared")
-ANY = "any"
 RESTARTS = ("helps", "useless", "unknown")
 NO_RECIPE = "none"
 NAMED = ("causes", "displaces")  # keys of a rule that name other rules
-LOOK_BACK_SLACK = timedelta(minutes=2)
-LONGEST_LOOK_BACK = timedelta(days=7)
-
-
-@dataclass(frozen=True)
-class Kinds:
-    """What rules and recipes may be made of: kinds of conditions and of steps by name, and how `every:` is checked."""
-
-    conditions: Mapping[str, Any]
-    steps: Mapping[str, Any]
-    every_problem: Callable[[str], str]
-
-
-@dataclass(frozen=True)
-class Rulebook:
-    rules: tuple[Rule, ...]
-    recipes: Mapping[str, Recipe] = field(default_factory=dict)
-    off: Mapping[str, str] = field(default_factory=dict)  # rule id → the file that switched it off
-    vocabulary: Vocabulary = field(default_factory=Vocabulary)
-
-    @property
-    def window(self) -> timedelta:
-        """The longest look back that any rule asks for."""
-        return max((reach(rule) for rule in self.rules), default=timedelta(0)) + LOOK_BACK_SLACK
-
-    def rule(self, name: str) -> Rule | None:
-        return next((rule for rule in self.rules if rule.id == name), None)
-
-
-def reach(rule: Rule) -> timedelta:
-    return max((condition.reach for condition in flat(rule.when)), default=timedelta(0))
-
-
-def flat(conditions: Iterable[Condition]) -> Iterable[Condition]:
-    for condition in conditions:
-        if condition.kind == ANY:
-            yield from flat(condition.want)
-        else:
-            yield condition
 
 
 def shipped_folder() -> Path:
-    """Where the rules that come with the package are: in a checkout, rules/ at its top."""
-    package = Path(__file__).parent.parent
-    folder = package / "shipped"
-    return folder if os.path.isdir(folder) else package.parent / "rules"
+    """Where the rules that come with the package are."""
+    return Path(shipped_dir())
 
 
 @lru_cache(maxsize=1)
@@ -78,12 +36,12 @@ def shipped_vocabulary() -> Vocabulary:
     return load_lines(shipped_folder())[0]
 
 
-def load_lines(*folders: Path) -> tuple[Vocabulary, tuple[LineSample, ...]]:
+def load_lines(*folders: StrPath) -> tuple[Vocabulary, tuple[LineSample, ...]]:
     """The words of these folders, a later one's over an earlier one's (same id replaces), and their samples;
     ConfigError with all mistakes.
     """
     problems: list[Problem] = []
-    found = _read_lines(folders, problems)
+    found = _read_lines([Path(folder) for folder in folders], problems)
     if problems:
         raise ConfigError(problems)
     return found
@@ -103,19 +61,20 @@ def _read_lines(
     return vocabulary, tuple(sample for _, samples in words.values() for sample in samples)
 
 
-def load(*folders: Path, kinds: Kinds, shipped: bool = True) -> Rulebook:
+def load(*folders: StrPath, kinds: Kinds, shipped: bool = True) -> Rulebook:
     """The shipped rules, then each folder's over them (same id replaces); ConfigError with all mistakes."""
     if shipped and not (shipped_folder() / "detect").is_dir():  # without rules everything would look well
         raise WatchdogError(
             f"{shipped_folder()}: the rules that come with the package are missing; install it again"
         )
     problems: list[Problem] = []
-    vocabulary, _ = _read_lines([shipped_folder(), *folders], problems)
+    own = [Path(folder) for folder in folders]
+    vocabulary, _ = _read_lines([shipped_folder(), *own], problems)
     rules: dict[str, Rule] = {}
     recipes: dict[str, Recipe] = {}
     off: dict[str, str] = {}
     named: set[str] = set()  # also by files with mistakes, so that one mistake brings no others
-    for folder in ([shipped_folder()] if shipped else []) + list(folders):
+    for folder in ([shipped_folder()] if shipped else []) + own:
         theirs = folder != shipped_folder()
         for section in _sections(
             folder / "detect", problems, "a rule decides what is seen" if theirs else ""
@@ -158,27 +117,6 @@ def unknown_auto(auto: Iterable[str], recipes: Iterable[str], where: str) -> lis
     ]
 
 
-def open_to_others(path: Path, what: str) -> str:
-    """Why this file is not ours alone: who can write a rule, a recipe or the list of approvers can act as
-    us, or blind us.
-    """
-    try:
-        status = path.stat()
-    except OSError:
-        return ""
-    loose = 0o022 if os.getuid() == 0 else 0o002
-    if status.st_mode & loose:
-        return f"others may write this file, and {what}; chmod go-w {path}"
-    if status.st_uid not in (0, os.getuid()):
-        return f"this file belongs to somebody else, and {what}; chown it: {path}"
-    folder = os.stat(path.parent)
-    if folder.st_mode & loose and not folder.st_mode & stat.S_ISVTX:
-        return f"others may put another file in its place, and {what}; chmod go-w {path.parent}"
-    if folder.st_uid not in (0, os.getuid()):
-        return f"its folder belongs to somebody else, and {what}; chown it: {path.parent}"
-    return ""
-
-
 def _sections(folder: Path, problems: list[Problem], matters: str) -> Iterable[Section]:
     """The documents of a folder's files; where it matters who may write them, that is a mistake like any
     other.
@@ -199,8 +137,9 @@ def _sections(folder: Path, problems: list[Problem], matters: str) -> Iterable[S
         yield from read_file(path, problems)
 
 
-def read_file(path: Path, problems: list[Problem]) -> list[Section]:
+def read_file(path: StrPath, problems: list[Problem]) -> list[Section]:
     """The documents of one rule file; what cannot be read becomes a problem."""
+    path = Path(path)
     name = _shown(path)
     try:
         with open_regular(path) as file:

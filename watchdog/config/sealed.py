@@ -11,16 +11,15 @@ import pickle
 import stat
 from contextlib import suppress
 from hashlib import blake2b
-from pathlib import Path
 
-from watchdog.values import Any
+from watchdog.values import Any, StrPath
 
 LARGEST = 50_000_000
 
 
-def read(path: Path, key: bytes) -> Any:
+def read(path: StrPath, key: bytes) -> Any:
     """What was written under the same key; OSError or ValueError when nothing was."""
-    if others_may_exchange(path.parent):
+    if others_may_exchange(os.path.dirname(path)):
         raise ValueError("another user may have put it there")
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(fd, "rb") as file:
@@ -37,7 +36,7 @@ def read(path: Path, key: bytes) -> Any:
         raise ValueError(f"cannot be read: {error}") from error
 
 
-def write(path: Path, key: bytes, value: Any) -> None:
+def write(path: StrPath, key: bytes, value: Any) -> None:
     """Put the file in its place whole, or not at all.
 
     What a writer that was killed left behind is written over. Of two at once the seal tells which one is whole.
@@ -56,22 +55,22 @@ def write(path: Path, key: bytes, value: Any) -> None:
             os.unlink(part)
 
 
-def remove(path: Path) -> None:
+def remove(path: StrPath) -> None:
     """Neither the file nor what a writer that was killed left of it."""
     for name in (path, _part(path)):
         with suppress(FileNotFoundError):
             os.unlink(name)
 
 
-def others_may_exchange(folder: Path) -> bool:
+def others_may_exchange(folder: StrPath) -> bool:
     """Whether another user may put a file of this folder in another's place."""
     status = os.stat(folder)
     open_to_others = status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX
     return bool(open_to_others) or status.st_uid not in (0, os.geteuid())
 
 
-def _part(path: Path) -> Path:
-    return path.with_name(f".{path.name}.part")
+def _part(path: StrPath) -> str:
+    return os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.part")
 
 
 def _seal(key: bytes, body: bytes) -> bytes:

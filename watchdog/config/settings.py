@@ -1,24 +1,222 @@
-"""settings.yaml → Settings: the user's over the shipped one, every mistake told with its line."""
+"""The settings as values: limits, whom to tell and who may answer. read_settings.py makes them from settings.yaml."""
 
 from __future__ import annotations
 
 import os
-from datetime import timedelta, tzinfo
-from pathlib import Path
+import re
+import stat
+from collections.abc import Mapping
+from datetime import UTC, datetime, time, timedelta, tzinfo
 
-from watchdog import config
-from watchdog.config.limits import Limits, read_limits
-from watchdog.config.notify_settings import NotifySettings, read_notify
-from watchdog.config.rules import open_to_others, read_file
-from watchdog.config.yaml import Section
-from watchdog.config.zone import zone_of
-from watchdog.errors import ConfigError, Problem
-from watchdog.values import TYPE_CHECKING, dataclass, field, replace
+from watchdog.errors import WatchdogError
+from watchdog.system.privileges import open_to_others
+from watchdog.values import TYPE_CHECKING, StrPath, dataclass, field
 
 if TYPE_CHECKING:
     from watchdog.config.fleet_settings import FleetSettings
 
 NAME = "settings.yaml"
+LANGUAGES = ("en", "zh")
+ENVIRONMENT = "HERMES_WATCHDOG_NOTIFY"  # one or more target URLs, for those who have no settings file yet
+HOUR = timedelta(hours=1)
+_IDS = {"telegram": r"[1-9]\d{0,18}", "matrix": r"@[^\s:]+:\S+"}  # ntfy's approvers have topics
+_BIG = 65_536  # bytes of a secret file
+
+
+@dataclass(frozen=True)
+class Secret:
+    """A value that is never printed; it is looked up when it is used, so that a quiet check reads no file."""
+
+    value: str = ""
+    env: str = ""
+    file: str = ""
+    where: str = ""  # "rules/settings.yaml:12: targets: url", for error texts
+
+    def __str__(self) -> str:
+        return "[secret]"
+
+    __repr__ = __str__
+
+    def reveal(self, environ: Mapping[str, str] | None = None) -> str:
+        """The value itself; WatchdogError says what to do when it cannot be had."""
+        text = self.value
+        if self.env:
+            text = (os.environ if environ is None else environ).get(self.env, "")
+            if not text.strip():
+                raise WatchdogError(f"{self.where}: the environment variable {self.env} is not set")
+        elif self.file:
+            text = self._from_file()
+        if not text.strip():
+            raise WatchdogError(f"{self.where}: the value is empty")
+        return text.strip()
+
+    def lines(self) -> tuple[str, ...]:
+        """The values when there may be several, apart by spaces or lines; a line with # is a remark."""
+        lines = (line.strip() for line in self.reveal().splitlines())
+        return tuple(word for line in lines if not line.startswith("#") for word in line.split())
+
+    def _from_file(self) -> str:
+        path = os.path.expanduser(self.file)
+        try:
+            # Opened once and asked about itself, so that the file cannot be exchanged between look and read.
+            handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            raise WatchdogError(f"{self.where}: cannot read {path}: {error.strerror}") from None
+        try:
+            about = os.fstat(handle)
+            if not stat.S_ISREG(about.st_mode):
+                raise WatchdogError(f"{self.where}: {path} is not a file")
+            if about.st_mode & 0o077:
+                raise WatchdogError(
+                    f"{self.where}: {path} holds a secret and others may open it (mode {about.st_mode & 0o777:04o}); run: chmod 600 {path}"
+                )
+            if about.st_uid not in (os.geteuid(), 0):
+                raise WatchdogError(
+                    f"{self.where}: {path} belongs to another user; run: chown $(id -un) {path}"
+                )
+            return os.read(handle, _BIG).decode("utf-8", "replace")
+        finally:
+            os.close(handle)
+
+
+@dataclass(frozen=True)
+class Target:
+    """One place that messages are sent to."""
+
+    name: str
+    url: Secret
+    tags: tuple[str, ...] = ()
+    at_least: str = "info"
+    format: str = "auto"
+    time_limit: timedelta = timedelta(seconds=20)
+
+
+@dataclass(frozen=True)
+class QuietHours:
+    """From one time of the day to another, where the reader is; only critical messages pass."""
+
+    start: time
+    end: time
+    zone: tzinfo | None = None  # None: where the machine is
+
+    def ends(self, now: datetime) -> datetime | None:
+        """When the quiet hours that now lies in are over; None when it lies in none."""
+        local = now.astimezone(self.zone)
+        clock = local.time().replace(tzinfo=None)
+        inside = (
+            self.start <= clock < self.end
+            if self.start < self.end
+            else clock >= self.start or clock < self.end
+        )
+        if not inside or self.start == self.end:
+            return None
+        # Built from the time of the day, so that the end is right on the night the clocks change.
+        end = datetime.combine(local.date(), self.end, self.zone)
+        return (end if clock < self.end else end + timedelta(days=1)).astimezone(now.tzinfo)
+
+
+@dataclass(frozen=True)
+class Weekly:
+    """A moment of the week, where the reader is."""
+
+    weekday: int  # 0 is Monday
+    at: time
+
+    def last(self, local: datetime) -> datetime:
+        """The newest such moment that is not after this one."""
+        day = local.date() - timedelta(days=(local.weekday() - self.weekday) % 7)
+        moment = datetime.combine(day, self.at, local.tzinfo)
+        return moment if moment <= local else moment - timedelta(days=7)
+
+
+@dataclass(frozen=True)
+class Approver:
+    """Someone who may answer on one channel, and how the channel knows them."""
+
+    name: str
+    id: str = ""  # Telegram's user number, Matrix' @name:server
+    topic: Secret | None = None  # ntfy: the secret topic this person listens to
+
+
+@dataclass(frozen=True)
+class Channel:
+    """One way back: where to ask, whose answer counts."""
+
+    kind: str  # a key of replies.KINDS
+    server: str
+    approvers: tuple[Approver, ...]
+    token: Secret | None = None
+    room: str = ""  # Matrix' room, Telegram's group; empty: each approver alone
+    escalation: bool = False  # asked only when half of the time has passed without an answer
+    time_limit: timedelta = timedelta(seconds=10)
+
+    @property
+    def unmatched(self) -> tuple[Approver, ...]:
+        """Approvers whose id no answer can bear: a name where Telegram sends a number."""
+        form = _IDS.get(self.kind, "")
+        return tuple(approver for approver in self.approvers if not re.fullmatch(form, approver.id))
+
+
+@dataclass(frozen=True)
+class ReplySettings:
+    """The channels and how long a check waits for an answer."""
+
+    channels: tuple[Channel, ...] = ()
+    wait: timedelta = timedelta(minutes=2)
+
+
+@dataclass(frozen=True)
+class NotifySettings:
+    """Everything about telling people."""
+
+    targets: tuple[Target, ...] = ()
+    language: str = "en"
+    quote_logs: bool = False
+    per_hour: int = 6
+    quiet: QuietHours | None = None
+    daily_summary: time | None = None
+    weekly_summary: Weekly | None = None
+    escalate_to: tuple[str, ...] = ()  # tags of targets that hear of a question only when no answer came
+    ping: Secret | None = None
+    ping_limit: timedelta = timedelta(seconds=5)
+    host: str = ""  # how messages call this machine; its own name unless told
+    replies: ReplySettings = ReplySettings()
+    zone: tzinfo | None = (
+        None  # where the readers are: of quiet hours, the daily summary and all times in messages
+    )
+
+    def summary_due(self, last: datetime | None, now: datetime) -> bool:
+        """Whether the daily summary is due, by the readers' clock."""
+        local = now.astimezone(self.zone)
+        if self.daily_summary is None or local.time().replace(tzinfo=None) < self.daily_summary:
+            return False
+        return last is None or last.astimezone(self.zone).date() < local.date()
+
+    def week_due(self, last: datetime | None, now: datetime) -> bool:
+        """Whether the weekly summary is due; the first one on its own day, a missed one as soon as possible."""
+        if self.weekly_summary is None:
+            return False
+        local = now.astimezone(self.zone)
+        moment = self.weekly_summary.last(local)
+        return moment.date() == local.date() if last is None else last < moment
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Every number that keeps the watchdog from doing harm; the defaults are the shipped ones."""
+
+    per_hour: int = 3  # starts and restarts of the gateway, by anyone
+    per_day: int = 6  # actions of the watchdog, all recipes together
+    grace: timedelta = timedelta(minutes=5)  # after a restart by anyone: wait and see
+    longest_pause: timedelta = timedelta(days=1)  # pauses double from a recipe's cooldown up to this
+    remember_failures: timedelta = timedelta(days=7)  # a cure that failed for a key is not tried again for it
+    wait_for_turns: timedelta = timedelta(minutes=2)  # before stopping a gateway that is answering someone
+    free_space: int = 64_000_000  # bytes; with less, restarting makes things worse
+    auto: tuple[str, ...] = ()  # recipes that may run without asking
+    refused_for: timedelta = timedelta(hours=6)
+    wrong_tries: int = 5
+    locked_for: timedelta = HOUR
+    carry_out_within: timedelta = timedelta(minutes=10)  # an approval that was not taken up by then is void
 
 
 @dataclass(frozen=True)
@@ -41,69 +239,22 @@ class Settings:
         return zone_of(self.timezone)
 
 
-def load_settings(folder: Path) -> Settings:
-    """The settings of one configuration folder; the defaults when it has none."""
-    path = folder / NAME
-    if not os.path.lexists(path):  # a link to nowhere is a mistake, not a wish for the defaults
-        return Settings(notify=read_notify(None))  # a target may still be in the environment
-    problems: list[Problem] = []
-    settings = Settings()
-    sections = read_file(path, problems)
-    if why := others_may_write(path):
-        problems.append(Problem(str(path), 1, why))
-    if len(sections) > 1:
-        problems.append(
-            Problem(str(path), sections[1].line, "only one document ('---') belongs in the settings")
-        )
-    for section in sections[:1]:
-        section.path = str(path)
-        zone = section.text("timezone", "local")
-        try:
-            zone_of(zone)
-        except ValueError as error:
-            section.wrong_at("timezone", str(error))
-        settings = Settings(
-            unit=section.text("unit", "auto"),
-            timezone=zone,
-            time_limit=section.duration("time_limit", None).total_seconds()
-            if section.has("time_limit")
-            else 300.0,
-            backups=section.flag("backups", True),
-            keep_history=section.duration(
-                "keep_history", timedelta(days=400), least=timedelta(days=35), most=timedelta(days=36500)
-            ),
-            keep_backups=section.number("keep_backups", 3, least=1, most=100),
-            page=_page_path(section),
-            page_private=section.flag("page_private", False),
-            limits=read_limits(section.section("limits", None), section.section("approval", None)),
-            notify=read_notify(section.section("notify", None), section.section("replies", None)),
-            where=str(path),
-        )
-        settings = _with_fleet(settings, section)
-        section.done()
-    if problems:
-        raise ConfigError(problems)
-    return settings
+def zone_of(name: str) -> tzinfo | None:
+    """None for this machine's own zone; ValueError for an unknown name."""
+    if name == "local":
+        return None
+    if name.upper() == "UTC":
+        return UTC
+    from zoneinfo import ZoneInfo  # most homes are in this machine's zone
+
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise ValueError(
+            f"'{name}' is not a time zone; write local, UTC or a name such as Asia/Shanghai"
+        ) from None
 
 
-def others_may_write(path: Path) -> str:
+def others_may_write(path: StrPath) -> str:
     """Why this file is not ours alone; '' when it is."""
     return open_to_others(path, "it says who may approve")
-
-
-def _page_path(section: Section) -> str:
-    """Where the status page goes; cron has no folder of its own, so the path is a whole one."""
-    path = os.path.expanduser(section.text("page", ""))
-    if path and not os.path.isabs(path):
-        section.wrong_at("page", f"'{path}' is not a whole path; write /srv/www/hermes.html or ~/hermes.html")
-    elif path.endswith("/"):
-        section.wrong_at("page", f"'{path}' is a folder; write the name of a file, such as {path}hermes.html")
-    return path
-
-
-def _with_fleet(settings: Settings, section: Section) -> Settings:
-    """With what the sections of a fleet say; most hosts have none, and load nothing for it."""
-    if not any(section.has(name) for name in ("metrics", "alertmanager", "fleet")):
-        return settings
-    fleet, notify = config.read_fleet(section, settings.notify)
-    return replace(settings, fleet=fleet, notify=notify)

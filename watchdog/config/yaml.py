@@ -7,10 +7,10 @@ from datetime import timedelta
 
 from watchdog.config.pattern import Pattern
 from watchdog.errors import Problem
+from watchdog.model import MISSING
 from watchdog.text import duration, harmless
 from watchdog.values import Any
 
-MISSING: Any = object()
 ALIASES, DEPTH = 50, 40  # in one file
 _BIG = 1_000_000  # bytes; no rule file is longer
 

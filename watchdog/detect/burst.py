@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-from watchdog.config.yaml import Section
+from watchdog import config
 from watchdog.detect.attribution import Names, SessionChats
 from watchdog.detect.common import (
     Captures,
@@ -14,7 +14,6 @@ from watchdog.detect.common import (
     longest,
     names_of,
     need_names,
-    read_levels,
     read_lines,
     with_levels,
 )
@@ -22,7 +21,10 @@ from watchdog.detect.series import Series, states, tidy
 from watchdog.model import Event, Line, Span
 from watchdog.model.trace import Trace
 from watchdog.text import harmless
-from watchdog.values import dataclass, replace
+from watchdog.values import TYPE_CHECKING, dataclass, replace
+
+if TYPE_CHECKING:
+    from watchdog.config.yaml import Section
 
 KIND = "burst"
 MEMORY = 1000  # sessions whose captures are remembered
@@ -70,7 +72,7 @@ class Burst:
 def read(section: Section) -> Burst:
     lines = read_lines(section, "of" if section.has("of") else "line")
     want = Burst(
-        line=with_levels(lines, read_levels(section), section.names("logger", ())),
+        line=with_levels(lines, config.read_levels(section), section.names("logger", ())),
         at_least=section.number("at_least", 1, least=1, most=10_000),
         within=section.duration("within"),
         per=section.names("per", ()),

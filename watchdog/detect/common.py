@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
-from watchdog.config.lines import OTHER, Vocabulary, Word, read_levels
-from watchdog.config.yaml import MISSING, Section
+from watchdog import config
+from watchdog.config.rulebook import OTHER, Vocabulary, Word
 from watchdog.model import LOG_SOURCES as SOURCES
-from watchdog.model import Event, Line
+from watchdog.model import MISSING, Event, Line
 from watchdog.text import harmless
-from watchdog.values import Any, replace
+from watchdog.values import TYPE_CHECKING, Any, replace
+
+if TYPE_CHECKING:
+    from watchdog.config.yaml import Section
 
 Captures = Mapping[str, str]
 
@@ -30,7 +33,7 @@ def read_lines(section: Section, key: str, default: Any = MISSING, source: str =
         inner = section.section(key)
         assert inner is not None
         lines = lines_of(inner, inner.items("of" if inner.has("of") else "line"))
-        levels, loggers = read_levels(inner), inner.names("logger", ())
+        levels, loggers = config.read_levels(inner), inner.names("logger", ())
         inner.done()
         return with_levels(lines, levels, loggers)
     return lines_of(section, section.items(key, default), source)
@@ -51,7 +54,7 @@ def _line(section: Section, item: Any, source: str = "") -> Line:
     vocabulary: Vocabulary = section.vocabulary
     found = vocabulary.find(item.value)
     if found is None:
-        if near := vocabulary.near(item.value):
+        if near := config.near(vocabulary, item.value):
             section.wrong(f"there is no line '{harmless(item.value, 60)}'{near}", item)
         return Line(source or section.choice("in", SOURCES), section.compile(item))
     word = found.word

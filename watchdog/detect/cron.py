@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from watchdog.config.yaml import Section
 from watchdog.detect.common import Captures, lines_of
 from watchdog.model import Event, Line, Span
 from watchdog.text import harmless, redact
-from watchdog.values import Any, dataclass
+from watchdog.values import TYPE_CHECKING, Any, dataclass
+
+if TYPE_CHECKING:
+    from watchdog.config.yaml import Section
 
 KIND = "cron"
 WAYS = ("failing", "overdue", "undelivered")

@@ -175,7 +175,7 @@ def show_all(
             if hasattr(condition.detector, "ask"):
                 condition.detector.ask = seen.ask
             for role, line, _ in condition.lines:
-                if line in seen.traces:
+                if line.aside and line in seen.traces:
                     condition.detector.follow(role, seen.traces[line])
                 sources.setdefault(line.source, Dispatch(forget)).entries.append((rule, condition, role))
     for event in events:

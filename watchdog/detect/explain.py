@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from watchdog.config.rules import Rulebook
+from watchdog.config.rulebook import Rulebook
 from watchdog.detect.evaluate import Seen, _findings, activate, flat, show_all
 from watchdog.errors import SlowPattern
 from watchdog.model import Event, Rule

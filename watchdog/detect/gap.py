@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from watchdog.config.yaml import Section
 from watchdog.detect.common import aside, longest, names_of, need_names, read_lines
 from watchdog.detect.gap_tracker import Detector
 from watchdog.model import Line
-from watchdog.values import dataclass
+from watchdog.values import TYPE_CHECKING, dataclass
+
+if TYPE_CHECKING:
+    from watchdog.config.yaml import Section
 
 __all__ = ["KIND", "Detector", "lines", "reach", "read", "says"]
 

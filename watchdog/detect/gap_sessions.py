@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 
 from watchdog.detect.common import Captures
@@ -107,6 +107,16 @@ class Sessions:
         if full[0]:
             self.settled.clear()  # so that whoever is met again is remembered on
         return any(full)
+
+    def know_all(self, owners: Mapping[str, Owner], at: datetime) -> None:
+        """Remember the sessions that sessions.json lists, before anything else is known: the last of them that fit."""
+        listed = dict(list(owners.items())[-MOST:])
+        self.chats.update({session: (owner[0], at) for session, owner in listed.items()})
+        self.owners.update({owner: session for session, owner in listed.items()})
+        chats: dict[str, list[str]] = {}
+        for session, (key, _) in listed.items():
+            chats.setdefault(key, []).append(session)
+        self.by_key.update({key: tuple(sessions[-OF_A_CHAT - 1 :]) for key, sessions in chats.items()})
 
     def keep(self, needed: Collection[tuple[str, Owner]]) -> None:
         """Somebody waits for these: do not forget them, and make room for as many others as ever."""

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from watchdog.detect.common import Captures, key_of
-from watchdog.detect.gap_sessions import Owner, Recent, Waiting, agree
+from watchdog.detect.gap_sessions import MOST, Owner, Recent, Waiting, agree
 from watchdog.detect.gap_workers import Workers, few, stranger
 from watchdog.model import Event, Span
 from watchdog.model.trace import Trace
@@ -171,10 +171,12 @@ class Detector:
             one.up_to[role] = max(one.up_to[role], now)
 
     def _known(self, _: Captures, event: Event) -> None:
-        for chat in event.facts["sessions"]:
-            owner = key_of(chat, self.want.same, self.want.key), chat["user"]
-            self._know(chat["session"], owner, event.at)
-            self.members.put(chat["key"], owner[1])
+        same, key = self.want.same, self.want.key
+        chats = event.facts["sessions"]
+        self.sessions.know_all(
+            {chat["session"]: (key_of(chat, same, key), chat["user"]) for chat in chats}, event.at
+        )
+        self.members.update({chat["key"]: chat["user"] for chat in chats[-MOST:]})
 
     def _reset(self, _: Captures, event: Event) -> None:
         spared = event.at - self.want.spares if self.want.spares is not None else event.at

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
-from watchdog.config.yaml import Section
 from watchdog.detect.common import Captures
 from watchdog.model import Event, Line, Span
 from watchdog.text import ago
-from watchdog.values import Any, dataclass
+from watchdog.values import TYPE_CHECKING, Any, dataclass
+
+if TYPE_CHECKING:
+    from watchdog.config.yaml import Section
 
 KIND = "gateway"
 # wanted: running, dead or refused, but not stopped on purpose; refused: it ended because a start cannot succeed

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from watchdog.config.yaml import Section
 from watchdog.detect.common import Captures, key_of, lines_of, longest, names_of, need_names, read_lines
 from watchdog.detect.series import Series, states
 from watchdog.model import Event, Line, Span
 from watchdog.text import harmless
-from watchdog.values import dataclass
+from watchdog.values import TYPE_CHECKING, dataclass
+
+if TYPE_CHECKING:
+    from watchdog.config.yaml import Section
 
 KIND = "loop"
 

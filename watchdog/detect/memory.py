@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from watchdog.config.yaml import Section
 from watchdog.detect.common import Captures
 from watchdog.model import Event, Line, Span
 from watchdog.text import size
-from watchdog.values import Any, dataclass
+from watchdog.values import TYPE_CHECKING, Any, dataclass
+
+if TYPE_CHECKING:
+    from watchdog.config.yaml import Section
 
 KIND = "memory"
 ENOUGH, LONG_ENOUGH = 4, timedelta(minutes=45)  # readings of one process, and the time between first and last

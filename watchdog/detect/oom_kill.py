@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from watchdog.config.yaml import Section
 from watchdog.detect.common import Captures, keep, lines_of
 from watchdog.model import Event, Line, Span
-from watchdog.values import Any, dataclass
+from watchdog.values import TYPE_CHECKING, Any, dataclass
+
+if TYPE_CHECKING:
+    from watchdog.config.yaml import Section
 
 KIND = "oom_kill"
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from watchdog.config.lines import read_sources
-from watchdog.config.yaml import Section
+from watchdog import config
 from watchdog.detect.common import Captures, in_each, key_of, longest, names_of, need_names
 from watchdog.model import Event, Line, Span
 from watchdog.text import ago, spell
-from watchdog.values import dataclass, replace
+from watchdog.values import TYPE_CHECKING, dataclass, replace
+
+if TYPE_CHECKING:
+    from watchdog.config.yaml import Section
 
 KIND = "silence"
 SAME_MOMENT = timedelta(seconds=2)
@@ -28,7 +30,7 @@ class LogSilence:
 
 
 def read(section: Section) -> LogSilence:
-    sources = read_sources(section, "in")
+    sources = config.read_sources(section, "in")
     expected = in_each(section, "expect", sources)
     after = tuple(replace(line, followed=True) for line in in_each(section, "after", sources))
     if not after and not expected:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from watchdog.config.yaml import Section
 from watchdog.detect.common import Captures
 from watchdog.model import Event, Line, Span
 from watchdog.text import harmless
-from watchdog.values import dataclass
+from watchdog.values import TYPE_CHECKING, dataclass
+
+if TYPE_CHECKING:
+    from watchdog.config.yaml import Section
 
 KIND = "sqlite_health"
 DATABASES = ("state.db", "kanban.db", "response_store.db")

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from watchdog.config.yaml import Section
 from watchdog.detect.common import Captures, keep, need_names, read_lines
 from watchdog.detect.sqlite_health import read_databases
 from watchdog.model import Event, Line, Span
 from watchdog.text import ago, harmless
-from watchdog.values import dataclass, replace
+from watchdog.values import TYPE_CHECKING, dataclass, replace
+
+if TYPE_CHECKING:
+    from watchdog.config.yaml import Section
 
 KIND = "sqlite_schema"
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
-from watchdog.config.yaml import Section
 from watchdog.detect.common import Captures
 from watchdog.detect.sqlite_health import read_databases
 from watchdog.model import Event, Line, Span
-from watchdog.values import dataclass
+from watchdog.values import TYPE_CHECKING, dataclass
+
+if TYPE_CHECKING:
+    from watchdog.config.yaml import Section
 
 KIND = "sqlite_users"
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)

@@ -16,8 +16,7 @@ from watchdog.gateway.machine import look_at_gateway
 from watchdog.gateway.release import install_of
 from watchdog.model import EVERY_CHECK, Incident
 from watchdog.sqlite.backup import good_ones
-from watchdog.sqlite.daily_backup import folder
-from watchdog.sqlite.inspect import databases
+from watchdog.sqlite.files import backup_folder, databases
 from watchdog.store import Store, messages, questions
 from watchdog.store.incidents import all_incidents, last_blind, last_check
 from watchdog.store.plans import Stored, in_state
@@ -105,8 +104,8 @@ def _actions(store: Store) -> dict[tuple[str, str], int]:
 def _backups(home: Path, state: Path, now: datetime) -> dict[str, timedelta]:
     ages = {}
     for path in databases(home):
-        name = os.path.relpath(path, home) if path.is_relative_to(home) else str(path)
-        if kept := good_ones(folder(state, path), os.path.basename(os.path.realpath(path))):
+        name = path.removeprefix(f"{home}/")
+        if kept := good_ones(Path(backup_folder(state, path)), os.path.basename(os.path.realpath(path))):
             ages[name] = now - datetime.fromisoformat(kept[0].at)
     return ages
 

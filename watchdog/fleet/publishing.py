@@ -22,8 +22,7 @@ from watchdog.store.messages import TargetState
 from watchdog.store.reasons import plain
 
 if TYPE_CHECKING:
-    from watchdog.config.notify_settings import Secret
-    from watchdog.config.settings import Settings
+    from watchdog.config.settings import Secret, Settings
     from watchdog.model import Report
 
 METRICS = "metrics file"

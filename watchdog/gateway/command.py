@@ -5,7 +5,6 @@ what we would run.
 from __future__ import annotations
 
 import os
-from pathlib import PurePath
 
 from watchdog.values import regex
 
@@ -22,17 +21,17 @@ def gateway_command(argv: tuple[str, ...]) -> tuple[str, ...]:
     if not argv or not argv[0].startswith("/") or any("\x00" in word or "\n" in word for word in argv):
         return ()
     words = list(argv)
-    if PurePath(argv[0]).parts[-2:] == ("hermes_cli", "main.py"):  # sys.argv of `python -m hermes_cli.main`
-        words = [_python_of(PurePath(argv[0])), "-m", "hermes_cli.main", *words[1:]]
+    if argv[0].split("/")[-2:] == ["hermes_cli", "main.py"]:  # sys.argv of `python -m hermes_cli.main`
+        words = [_python_of(argv[0]), "-m", "hermes_cli.main", *words[1:]]
     rest = words[1:]
-    if _PYTHON.fullmatch(PurePath(words[0]).name):
+    if _PYTHON.fullmatch(os.path.basename(words[0])):
         if rest[:2] == ["-m", "hermes_cli.main"]:
             rest = rest[2:]
-        elif rest and rest[0].startswith("/") and PurePath(rest[0]).name == "hermes":
+        elif rest and rest[0].startswith("/") and os.path.basename(rest[0]) == "hermes":
             rest = rest[1:]
         else:
             return ()
-    elif PurePath(words[0]).name != "hermes":
+    elif os.path.basename(words[0]) != "hermes":
         return ()
     if rest[:1] in (["--profile"], ["-p"]) and len(rest) > 1 and _PROFILE.fullmatch(rest[1]):
         rest = rest[2:]
@@ -47,9 +46,11 @@ def folder_for(command: tuple[str, ...]) -> str:
     return root if os.path.isfile(os.path.join(root, "hermes_cli", "main.py")) else ""
 
 
-def _python_of(program: PurePath) -> str:
+def _python_of(program: str) -> str:
     """The interpreter of an environment, or of the checkout that hermes_cli/main.py lies in; '' when it has none."""
-    if "site-packages" in program.parts:  # root/lib/pythonX.Y/site-packages/hermes_cli/main.py
-        return str(program.parents[4] / "bin" / "python") if len(program.parents) > 4 else ""
-    pythons = (os.path.join(program.parents[1], venv, "bin", "python") for venv in VENVS)
+    *above, site, _, _ = program.split("/")
+    if site == "site-packages":  # root/lib/pythonX.Y/site-packages/hermes_cli/main.py
+        return "/".join([*above[:-2], "bin", "python"]) if len(above) > 2 else ""
+    root = "/".join([*above, site])
+    pythons = (os.path.join(root, venv, "bin", "python") for venv in VENVS)
     return next((python for python in pythons if os.path.isfile(python)), "")

@@ -10,13 +10,12 @@ import os
 import stat
 import time
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from watchdog.gateway.command import gateway_command
 from watchdog.system import procfs
 from watchdog.system.files import free_bytes, read_object
 from watchdog.text import harmless, redact
-from watchdog.values import Any, dataclass, replace
+from watchdog.values import Any, StrPath, dataclass, replace
 
 SILENT = timedelta(minutes=5)  # a shorter silence of the logs is no reason to ask whether the loop is frozen
 STALE = timedelta(minutes=3)  # Hermes writes its heartbeat every 30 seconds
@@ -107,15 +106,15 @@ class Evidence:
     last_line_at: datetime | None = None  # in any log
 
 
-def read_evidence(home: Path, now: datetime, last_line_at: datetime | None = None) -> Evidence:
+def read_evidence(home: StrPath, now: datetime, last_line_at: datetime | None = None) -> Evidence:
     """What is there to be seen now; `last_line_at` is what the reader of the logs knows."""
     unreadable, record, state_file = "", None, StateFile()
     try:
-        record = _pid_file(read_object(home / "gateway.pid", follow=False))
-        state_file = _state_file(read_object(home / "gateway_state.json", follow=False), now)
+        record = _pid_file(read_object(os.path.join(home, "gateway.pid"), follow=False))
+        state_file = _state_file(read_object(os.path.join(home, "gateway_state.json"), follow=False), now)
     except PermissionError as error:
         unreadable = f"{os.path.basename(error.filename or 'gateway.pid')}: {error.strerror}"
-    lock_path = str(home / "gateway.lock")
+    lock_path = os.path.join(home, "gateway.lock")
     lock, lock_file = procfs.lock_holder(lock_path), os.path.lexists(lock_path)
     holder = _process(lock) if lock else None
     seen = Evidence(
@@ -135,29 +134,29 @@ def read_evidence(home: Path, now: datetime, last_line_at: datetime | None = Non
     return replace(seen, witnesses=_witnesses(home, holder, seen)) if holder else seen
 
 
-def read_saved_evidence(home: Path, now: datetime, last_line_at: datetime | None = None) -> Evidence:
+def read_saved_evidence(home: StrPath, now: datetime, last_line_at: datetime | None = None) -> Evidence:
     """What the files of a gateway tell that is known not to run: saved ones, whose processes are not here."""
-    record = _pid_file(read_object(home / "gateway.pid", follow=False))
+    record = _pid_file(read_object(os.path.join(home, "gateway.pid"), follow=False))
     return Evidence(
         now=now,
         home=str(home),
         record=record,
-        state_file=_state_file(read_object(home / "gateway_state.json", follow=False), now),
+        state_file=_state_file(read_object(os.path.join(home, "gateway_state.json"), follow=False), now),
         heartbeat=_own_heartbeat(home, record, now),
         lifecycle=_lifecycle(_object(home, "gateway.lifecycle.json"), now),
         last_line_at=last_line_at,
     )
 
 
-def _own_heartbeat(home: Path, record: PidFile | None, now: datetime) -> Heartbeat | None:
+def _own_heartbeat(home: StrPath, record: PidFile | None, now: datetime) -> Heartbeat | None:
     """The heartbeat, unless it is of another life than gateway.pid."""
     beat = _heartbeat(_object(home, "gateway.heartbeat"), now)
     return None if beat and record and beat.pid != record.pid else beat
 
 
-def _object(home: Path, name: str) -> dict[str, Any]:
+def _object(home: StrPath, name: str) -> dict[str, Any]:
     """A file of the home's state folder, or beside the logs in a folder of saved files."""
-    for path in (home / "state" / name, home / name):
+    for path in (os.path.join(home, "state", name), os.path.join(home, name)):
         try:
             if found := read_object(path, follow=False):
                 return found
@@ -247,7 +246,7 @@ def _named(record: PidFile, lock_file: bool) -> Process | None:
     return Process(record.pid, start, argv, locks)
 
 
-def _witnesses(home: Path, process: Process, seen: Evidence) -> Witnesses:
+def _witnesses(home: StrPath, process: Process, seen: Evidence) -> Witnesses:
     """What speaks for or against a frozen loop; a gateway that logs and beats is asked nothing more."""
     last = seen.last_line_at
     silent_since = last if last is not None and seen.now - last > SILENT else None
@@ -272,14 +271,14 @@ def _is_busy(pid: int) -> bool:
     return True
 
 
-def _ticks(home: Path, pid: int) -> bool | None:
+def _ticks(home: StrPath, pid: int) -> bool | None:
     """Whether the loop answers on its socket: connect, send nothing, read one byte.
 
     False: somebody listens and no '1' came in time. None: nobody does.
     """
     import socket  # not at the top: only a gateway that may be frozen is asked
 
-    path, end = str(home / "state" / f"gateway.loop-tick.{pid}.sock"), time.monotonic() + TICK_WITHIN
+    path, end = os.path.join(home, "state", f"gateway.loop-tick.{pid}.sock"), time.monotonic() + TICK_WITHIN
     try:
         if not stat.S_ISSOCK(os.lstat(path).st_mode):
             return None

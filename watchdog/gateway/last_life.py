@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from pathlib import Path
 
 from watchdog.gateway.cgroup import container_of
 from watchdog.system.files import read_object, read_small, read_text
 from watchdog.system.procfs import lock_holder, start_time_of
-from watchdog.values import regex
+from watchdog.values import StrPath, regex
 
 FILE = "gateway-environment.json"
 _CONTAINER = regex(r"[0-9a-f]{64}")
@@ -27,44 +26,44 @@ _OF_A_SESSION = regex(
 )
 
 
-def remember(home: Path, state: Path) -> None:
+def remember(home: StrPath, state: StrPath) -> None:
     """Keep what the gateway that runs now shows, unless it is kept already; nothing to tell when that fails."""
-    pid = lock_holder(str(home / "gateway.lock")) or 0
+    pid = lock_holder(os.path.join(home, "gateway.lock")) or 0
     life = [pid, start_time_of(pid) or 0]
     try:
-        known = read_object(state / FILE, follow=False)
+        known = read_object(os.path.join(state, FILE), follow=False)
         if not all(life) or (known.get("life") == life and "container" in known):
             return
         words = read_small(f"/proc/{pid}/environ", 1_000_000).split(b"\0")
         names = sorted({word.partition(b"=")[0].decode("ascii", "ignore") for word in words if b"=" in word})
-        part = state / f".{FILE}.{os.getpid()}"
+        part = os.path.join(state, f".{FILE}.{os.getpid()}")
         fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with open(fd, "w") as file:
             kept = [name for name in names if _NAME.fullmatch(name)]
             json.dump({"life": life, "container": container_of(pid)[1], "names": kept}, file)
-        os.replace(part, state / FILE)
+        os.replace(part, os.path.join(state, FILE))
     except OSError:
         return  # of another user, or no room: a start goes without this advice
 
 
-def last_container(state: Path) -> str:
+def last_container(state: StrPath) -> str:
     """The id of the container that the gateway was last seen in; '' when it was in none."""
     try:
-        found = read_object(state / FILE, follow=False).get("container")
+        found = read_object(os.path.join(state, FILE), follow=False).get("container")
     except OSError:
         return ""
     return found if isinstance(found, str) and _CONTAINER.fullmatch(found) else ""
 
 
-def missing(home: Path, state: Path, given: Iterable[str]) -> tuple[str, ...]:
+def missing(home: StrPath, state: StrPath, given: Iterable[str]) -> tuple[str, ...]:
     """The variables that the gateway last had and that a start with these would not give it.
 
     Hermes reads the file .env of its home by itself.
     """
     try:
-        names = read_object(state / FILE, follow=False).get("names")
+        names = read_object(os.path.join(state, FILE), follow=False).get("names")
     except PermissionError:
         return ()
     known = {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
-    there = {*given, *_SET.findall(read_text(home / ".env"))}
+    there = {*given, *_SET.findall(read_text(os.path.join(home, ".env")))}
     return tuple(sorted(n for n in known - there if _NAME.fullmatch(n) and not _OF_A_SESSION.fullmatch(n)))

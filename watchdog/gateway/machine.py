@@ -10,8 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from watchdog.config.limits import Limits
-from watchdog.config.settings import Settings
+from watchdog.config.settings import Limits, Settings
 from watchdog.gateway.evidence import read_evidence
 from watchdog.gateway.last_life import missing
 from watchdog.gateway.probe import Asked, find_supervisor

@@ -8,10 +8,9 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from watchdog.system.files import read_text
-from watchdog.values import regex
+from watchdog.values import StrPath, regex
 
 SYSTEM = ("/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system")
 PACKAGED = "/usr/lib/systemd/system"
@@ -55,7 +54,7 @@ def is_ours(command: str) -> bool:
     return _OURS.search(f"{command} ") is not None
 
 
-def units_of(home: Path) -> list[tuple[str, bool]]:
+def units_of(home: StrPath) -> list[tuple[str, bool]]:
     """(unit, whether it is a user unit) of the services that run this home's gateway.
 
     Where none says so by its command (it calls a script), those that name the home and are nothing else that
@@ -63,9 +62,9 @@ def units_of(home: Path) -> list[tuple[str, bool]]:
     """
     system = [*filter(None, os.environ.get("SYSTEMD_UNIT_PATH", "").split(":")), *SYSTEM, PACKAGED]
     places = [(folder, False) for folder in system]
-    places += [(os.path.join(base, OWN_USER), True) for base in (home.parent, os.path.expanduser("~"))] + [
-        (USER, True)
-    ]
+    places += [
+        (os.path.join(base, OWN_USER), True) for base in (os.path.dirname(home), os.path.expanduser("~"))
+    ] + [(USER, True)]
     sure: list[tuple[str, bool]] = []
     others: list[tuple[str, bool]] = []
     for folder, user in dict.fromkeys(places):
@@ -81,7 +80,7 @@ def units_of(home: Path) -> list[tuple[str, bool]]:
     return list(dict.fromkeys(sure or others))
 
 
-def _is_for(home: Path, text: str, command: str, gateway: bool) -> bool:
+def _is_for(home: StrPath, text: str, command: str, gateway: bool) -> bool:
     if homes := _HOME.findall(text):
         return os.path.realpath(home) in map(os.path.realpath, homes)
     profile, users = PROFILE.search(command), _USER.findall(text)

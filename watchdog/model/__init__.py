@@ -18,7 +18,7 @@ from watchdog.model.reason import (
     plain,
     unpacked,
 )
-from watchdog.model.rules import EVERY_CHECK, Condition, Recipe, Rule, Step, Verify
+from watchdog.model.rules import EVERY_CHECK, MISSING, Condition, Recipe, Rule, Step, Verify
 
 __all__ = [
     "EMPTY",
@@ -26,6 +26,7 @@ __all__ = [
     "LEVELS",
     "LOGS",
     "LOG_SOURCES",
+    "MISSING",
     "PLAIN",
     "PLAN_TITLE",
     "RULE_ADVICE",

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from watchdog.values import Any, dataclass, field
 
+MISSING: Any = object()  # the default of a key that must be there
 EVERY_CHECK = "15m"  # the pace of cron, and of a rule that names none
 
 

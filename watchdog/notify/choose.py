@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from watchdog.config.notify_settings import QuietHours
+from watchdog.config.settings import QuietHours
 from watchdog.model import SEVERITIES, Outcome, Plan, Rule
 from watchdog.store.messages import (
     FLAPPING,

@@ -6,7 +6,7 @@ import threading
 import urllib.error
 import urllib.request
 
-from watchdog.config.notify_settings import NotifySettings
+from watchdog.config.settings import NotifySettings
 from watchdog.errors import WatchdogError
 
 

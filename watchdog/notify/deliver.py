@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from watchdog.config.notify_settings import NotifySettings, Target
+from watchdog.config.settings import NotifySettings, Target
 from watchdog.errors import WatchdogError
 from watchdog.model import SEVERITIES, Notification, Reason
 from watchdog.notify.choose import worst

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from datetime import datetime, time
 
-from watchdog.config.rules import Rulebook
+from watchdog.config.rulebook import Rulebook
 from watchdog.config.settings import Settings
 from watchdog.model import Incident, Notification, Reason, Report
 from watchdog.notify.choose import Proposal, Restraint, Selection, related_incidents, select

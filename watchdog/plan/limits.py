@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from watchdog.config.limits import Limits
+from watchdog.config.settings import Limits
 from watchdog.gateway.machine import Machine
 from watchdog.gateway.supervisor import PROCESS
 from watchdog.model import Hold, Incident, Plan, Reason, Recipe

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from watchdog.config.rules import Rulebook
+from watchdog.config.rulebook import Rulebook
 from watchdog.errors import WatchdogError
 from watchdog.gateway.machine import Machine
 from watchdog.model import PLAIN, Hold, Incident, Plan, Reason, Recipe, Step, Verify, packed, plain

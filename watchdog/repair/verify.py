@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from watchdog.config.rules import Rulebook
+from watchdog.config.rulebook import Rulebook
 from watchdog.gateway.machine import GatewayProcess, Machine
 from watchdog.model import Incident, Outcome, OutcomeKind, Plan, Reason, Report, Verify, plain
 from watchdog.plan.causes import name_of

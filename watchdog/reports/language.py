@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from watchdog.config.rules import Rulebook
+from watchdog.config.rulebook import Rulebook
 from watchdog.job import Job
 from watchdog.model import Incident, Reason, plain
 from watchdog.notify.run import own_command

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import suppress
-from pathlib import Path
 
 from watchdog.errors import WatchdogError
 from watchdog.job import Job, Run
@@ -27,7 +26,7 @@ def sibling_jobs(job: Job) -> list[Job]:
             if store is not None:
                 with store:
                     home = home_of(store)
-                found += [replace(job, home=Path(home), state=path.parent)] if home else []
+                found += [replace(job, home_dir=home, state_dir=str(path.parent))] if home else []
     return found
 
 

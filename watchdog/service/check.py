@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-import sys
 from contextlib import suppress
 from datetime import datetime
 
-from watchdog import notify, service
+from watchdog import config, notify, service
 from watchdog import store as store_package
-from watchdog.config.schedule import due
 from watchdog.gateway.last_life import remember
 from watchdog.job import Job
-from watchdog.model import EVERY_CHECK, Report
+from watchdog.model import EVERY_CHECK, Report, Rule
 from watchdog.pipeline import full_check
+from watchdog.sqlite import memory
 from watchdog.store import Store
 from watchdog.store.incidents import last_check, last_runs
 from watchdog.store.marker import has_failed
@@ -38,8 +37,8 @@ def check_once(job: Job, now: datetime, deliver: Send | None = None) -> Report:
         try:
             report = _check(job, now)
         except (StoreError, sqlite3.Error) as error:
-            failed = error if isinstance(error, StoreError) else store_error(job.store_path, error)
-            if failed.trouble is not Trouble.DAMAGED or not replace_damaged(job.store_path, now):
+            failed = error if isinstance(error, StoreError) else store_error(job.store_file, error)
+            if failed.trouble is not Trouble.DAMAGED or not replace_damaged(job.store_file, now):
                 raise failed from error
             report = _check(job, now)
     except Busy:
@@ -47,28 +46,22 @@ def check_once(job: Job, now: datetime, deliver: Send | None = None) -> Report:
     except Exception as error:
         service.tell_failure(job, error, now, deliver)
         raise
-    if has_failed(job.store_path):
+    if has_failed(job.store_file):
         service.tell_recovery(job, now, deliver)
     return report
 
 
 def _check(job: Job, now: datetime) -> Report:
-    with one_at_a_time(job.state, now), job.store() as store:
+    with one_at_a_time(job.state_dir, now), job.store() as store:
         _ping(job, "start")
         try:
             with time_limit(job.settings.time_limit):
-                # A check that a person starts answers now; only rules with a slower pace of their own wait.
-                slower = [rule for rule in job.book.rules if rule.every != EVERY_CHECK]
-                ready = {rule.id for rule in due(slower, last_runs(store), now, job.settings.zone)}
-                rules = tuple(
-                    rule for rule in job.book.rules if rule.every == EVERY_CHECK or rule.id in ready
-                )
                 before = last_check(store)
-                report = full_check(job.run(store, now, rules))
+                report = full_check(job.run(store, now, _due(job, store, now)))
                 if before is not None and before.date() != now.date():
                     _forget_old(job, store, now)
-                _keep_schemas(job)
-                remember(job.home, job.state)
+                memory.keep(job.state_dir)
+                remember(job.home_dir, job.state_dir)
         except BaseException as error:
             if isinstance(error, Exception):
                 _write_page(job, now, str(error))  # tell_failure() pings
@@ -79,16 +72,19 @@ def _check(job: Job, now: datetime) -> Report:
     return replace(report, notes=(*report.notes, *notes)) if notes else report
 
 
+def _due(job: Job, store: Store, now: datetime) -> tuple[Rule, ...]:
+    """A check that a person starts answers now; only rules with a slower pace of their own wait."""
+    slower = [rule for rule in job.book.rules if rule.every != EVERY_CHECK]
+    if not slower:
+        return job.book.rules
+    ready = {rule.id for rule in config.due(slower, last_runs(store), now, job.settings.zone)}
+    return tuple(rule for rule in job.book.rules if rule.every == EVERY_CHECK or rule.id in ready)
+
+
 def _forget_old(job: Job, store: Store, now: datetime) -> None:
     """Once a day: what is older than the setting says goes. A folder that takes no file leaves it for tomorrow."""
     with suppress(OSError):
         store_package.forget_old(store, job.settings.keep_history, now)
-
-
-def _keep_schemas(job: Job) -> None:
-    schemas = sys.modules.get("watchdog.sqlite.schema_cache")  # loaded when there was a database to look at
-    if schemas is not None:
-        schemas.keep(job.state)
 
 
 def _ping(job: Job, what: str) -> str:

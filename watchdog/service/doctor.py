@@ -34,7 +34,7 @@ from watchdog.service.install import interpreter
 from watchdog.service.status import schedule_status
 from watchdog.sources.process import blind
 from watchdog.sources.read import log_span
-from watchdog.sqlite.inspect import databases as database_files
+from watchdog.sqlite.files import databases as database_files
 from watchdog.store.incidents import last_check
 from watchdog.system.files import free_bytes, open_regular
 from watchdog.system.lock import at_work
@@ -200,7 +200,7 @@ def databases(job: Job) -> Iterator[Check]:
         except OSError as error:
             says = f"{path}: {error.strerror}; its rules are not checked"
             fix = as_owner(job, "check", "--dry-run")
-            yield Check(path.name, BAD, says, fix)
+            yield Check(os.path.basename(path), BAD, says, fix)
 
 
 def measured(job: Job) -> Machine:

@@ -12,10 +12,9 @@ from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
-from pathlib import Path
 
 from watchdog import notify
-from watchdog.config.notify_settings import NotifySettings, Target
+from watchdog.config.settings import NotifySettings, Target
 from watchdog.errors import ConfigError, WatchdogError
 from watchdog.job import Job
 from watchdog.model import Notification, Reason
@@ -58,7 +57,7 @@ def tell_edit(job: Job, error: Exception | None, now: datetime, deliver: Send | 
             reason = Reason("failure.edit", reason_of(error).fields)
             _tell_once(job, EDIT + _key(reason), reason, now, deliver)
             return
-        for place in failure_places(job.store_path):
+        for place in failure_places(job.store_file):
             marker = read_marker(place)
             if marker is not None and any(key.startswith(EDIT) for key in marker.failures):
                 write_marker(place, replace(marker, failures=_without_edits(marker)))
@@ -90,7 +89,7 @@ def _tell_once(job: Job, key: str, reason: Reason, now: datetime, deliver: Send 
 
 def tell_recovery(job: Job, now: datetime, deliver: Send | None = None) -> None:
     """A check succeeded: each target that got a failure gets a message that checks work again."""
-    for place in failure_places(job.store_path):
+    for place in failure_places(job.store_file):
         marker = read_marker(place)
         failures = _without_edits(marker) if marker else {}
         if marker is None or not failures:
@@ -149,9 +148,9 @@ def _name(target: Target) -> str:
     return sha256(target.name.encode("utf-8", "replace")).hexdigest()[:8]
 
 
-def _marker(job: Job) -> tuple[Path | None, Marker]:
+def _marker(job: Job) -> tuple[str | None, Marker]:
     """Where a failure can be noted, and what is noted there; (None, …) when nowhere."""
-    for place in failure_places(job.store_path):
+    for place in failure_places(job.store_file):
         marker = read_marker(place) or Marker()
         # Written only to see whether it can be.
         if write_marker(place, replace(marker, failures={**marker.failures, TRIED: ()})):

@@ -254,7 +254,7 @@ def unit_folder(root: bool) -> Path:
     if root:
         return Path("/etc/systemd/system")
     base = os.environ.get("XDG_CONFIG_HOME")
-    return (Path(base) if base else user_home() / ".config") / "systemd" / "user"
+    return Path(base or os.path.join(user_home(), ".config"), "systemd", "user")
 
 
 def systemctl(root: bool) -> list[str]:

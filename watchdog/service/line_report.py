@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from watchdog.config.lines import LineSample, Vocabulary
+from watchdog.config.lines import LineSample
+from watchdog.config.rulebook import Vocabulary
 from watchdog.errors import WatchdogError
 from watchdog.sources.read import read_line
 from watchdog.sources.records import HEADER

@@ -76,7 +76,7 @@ def repair(job: Job, dry_run: bool = False) -> Repair:
             recovery.open_store(job.store_path, job.now).close()
             return Repair(health.problems, True, gone=True)
         aside = recovery.replace_damaged(job.store_path, job.now)
-    return Repair(health.problems, aside is not None, aside)
+    return Repair(health.problems, aside is not None, Path(aside) if aside else None)
 
 
 def need_file(job: Job) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
-from watchdog.config.lines import Vocabulary
+from watchdog.config.rulebook import Vocabulary
 from watchdog.errors import WatchdogError
 from watchdog.sources.read import read_line
 from watchdog.text import harmless, redact

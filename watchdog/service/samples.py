@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
-from watchdog.config.lines import LineSample, Vocabulary
-from watchdog.config.rules import Rulebook, read_file
-from watchdog.config.zone import zone_of
+from watchdog.config.lines import LineSample
+from watchdog.config.rulebook import Rulebook, Vocabulary
+from watchdog.config.rules import read_file
+from watchdog.config.settings import zone_of
 from watchdog.errors import ConfigError, Problem
 from watchdog.model import Finding
 from watchdog.pipeline import look

@@ -36,9 +36,9 @@ def find_homes(given: Path, units: Iterable[tuple[str, str]] | None = None) -> l
         for word in [word.removeprefix("Environment=").strip("\"'")]
     ]
     found = [
-        home for home in dict.fromkeys([given, user_home() / ".hermes", *named, *USUAL]) if is_home(home)
+        home for home in dict.fromkeys([given, Path(user_home(), ".hermes"), *named, *USUAL]) if is_home(home)
     ]
-    return list(dict.fromkeys(home for first in found for home in profiles(first)))
+    return list(dict.fromkeys(Path(home) for first in found for home in profiles(first)))
 
 
 def ntfy(config: Path, server: str, name: str) -> Phone:

@@ -21,8 +21,8 @@ from watchdog.reports.status import BackupAge, GatewaySeen, LastAnswer, Status
 from watchdog.service import install
 from watchdog.service.daemon_note import read_note
 from watchdog.sources.read import records_of
-from watchdog.sqlite import backup, daily_backup
-from watchdog.sqlite.inspect import databases
+from watchdog.sqlite import backup
+from watchdog.sqlite.files import backup_folder, databases
 from watchdog.store import Store
 from watchdog.store import plans as rows
 from watchdog.store.incidents import all_incidents, last_blind, last_check, last_runs
@@ -62,7 +62,7 @@ def gather(job: Job, measure: Measure = machine_of, crontab: Crontab | None = No
         at_work=at_work(job.state, job.now),
         free=free,
         low_disk=free is not None and free < job.settings.limits.free_space,
-        backups=tuple(newest_backup(job, path) for path in databases(job.home)),
+        backups=tuple(newest_backup(job, Path(path)) for path in databases(job.home)),
         expects_backups=job.settings.backups,
         **known,
         **schedule_of(job, known.get("last"), crontab),
@@ -127,7 +127,7 @@ def last_answer(job: Job) -> LastAnswer | None:
 def newest_backup(job: Job, path: Path) -> BackupAge:
     """The newest verified backup, the daily one or one of `db backup`."""
     name = str(path.relative_to(job.home)) if path.is_relative_to(job.home) else str(path)
-    folders = (daily_backup.folder(job.state, path), backup.folder_for(path))
+    folders = (Path(backup_folder(job.state, path)), backup.folder_for(path))
     reports = [report for folder in folders for report in backup.good_ones(folder, path.name)[:1]]
     if not reports:
         return BackupAge(name)

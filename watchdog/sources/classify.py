@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from watchdog.config.lines import LineSelection
+from watchdog.config.rulebook import LineSelection
 from watchdog.errors import SlowPattern
 from watchdog.model import Line
 from watchdog.values import Any

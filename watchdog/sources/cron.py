@@ -8,12 +8,11 @@ from __future__ import annotations
 import json
 import os
 from datetime import UTC, datetime
-from pathlib import Path
 
 from watchdog.model import Event
 from watchdog.system.files import read_small
 from watchdog.text import harmless, redact, size
-from watchdog.values import Any, regex
+from watchdog.values import Any, StrPath, regex
 
 SOURCE = "cron"
 MOST_BYTES = 2_000_000  # a few thousand jobs; more is no file of Hermes
@@ -28,29 +27,31 @@ class JobsUnreadable(Exception):
     """The file is there and cannot be understood; the text says why."""
 
 
-def observe(home: Path, now: datetime) -> list[Event]:
+def observe(home: StrPath, now: datetime) -> list[Event]:
     """Every job; none where Hermes keeps no jobs. OSError or JobsUnreadable where that cannot be told."""
-    path = home / "cron" / "jobs.json"
-    if not os.path.lexists(path) and os.path.isfile(home / "jobs.json"):
-        path = home / "jobs.json"  # a folder of saved files
+    path = os.path.join(home, "cron", "jobs.json")
+    if not os.path.lexists(path) and os.path.isfile(os.path.join(home, "jobs.json")):
+        path = os.path.join(home, "jobs.json")  # a folder of saved files
     try:
         content = read_small(path, MOST_BYTES + 1, follow=False)
     except FileNotFoundError:
         return []
     if len(content) > MOST_BYTES:
-        raise JobsUnreadable(f"{path.name} has more than {size(MOST_BYTES)}; no list of jobs is so long")
+        raise JobsUnreadable(
+            f"{os.path.basename(path)} has more than {size(MOST_BYTES)}; no list of jobs is so long"
+        )
     try:
         value = json.loads(content)
     except (ValueError, RecursionError):
-        raise JobsUnreadable(f"{path.name} is not JSON: half written, or damaged") from None
+        raise JobsUnreadable(f"{os.path.basename(path)} is not JSON: half written, or damaged") from None
     jobs = value.get("jobs") if isinstance(value, dict) else value
     if not isinstance(jobs, list):
-        raise JobsUnreadable(f"{path.name} holds no list of jobs")
+        raise JobsUnreadable(f"{os.path.basename(path)} holds no list of jobs")
     found = [job for job in jobs[:MOST_JOBS] if isinstance(job, dict)]
     return [_event(job, path, now) for job in found]
 
 
-def _event(job: dict[str, Any], path: Path, now: datetime) -> Event:
+def _event(job: dict[str, Any], path: str, now: datetime) -> Event:
     name = _text(job.get("name"), 60) or _text(job.get("id"), 60) or "?"
     schedule = job.get("schedule")
     kind = schedule.get("kind") if isinstance(schedule, dict) else ""
@@ -63,7 +64,7 @@ def _event(job: dict[str, Any], path: Path, now: datetime) -> Event:
         "over": "yes"
         if state in ("completed", "error") or kind == "once"
         else "",  # no run follows by itself
-        "failures": str(_failures(job, path.parent / "output")) if failed else "",
+        "failures": str(_failures(job, os.path.join(os.path.dirname(path), "output"))) if failed else "",
         "error": redact(_text(job.get("last_error"), 300)) if failed else "",
         "delivery_error": redact(_text(job.get("last_delivery_error"), 300)),
         "last_run": _time(job.get("last_run_at")),
@@ -72,24 +73,28 @@ def _event(job: dict[str, Any], path: Path, now: datetime) -> Event:
     }
     facts = {key: value for key, value in facts.items() if value}
     ending = "failed" if failed else "was well" if job.get("last_status") == "ok" else "has not run"
-    return Event(now, SOURCE, f"{name}: {'paused' if off else ending}", f"cron/{path.name}", facts=facts)
+    return Event(
+        now, SOURCE, f"{name}: {'paused' if off else ending}", f"cron/{os.path.basename(path)}", facts=facts
+    )
 
 
-def _failures(job: dict[str, Any], outputs: Path) -> int:
+def _failures(job: dict[str, Any], outputs: str) -> int:
     """How many of the last runs failed in a row, by what each left in cron/output; 1 where that cannot be told."""
     number, name = job.get("id"), job.get("name")
     if not isinstance(number, str) or not _ID.fullmatch(number):
         return 1  # the id is part of a path: nothing but letters and digits
     try:
-        runs = sorted((run for run in os.listdir(outputs / number) if run.endswith(".md")), reverse=True)[
-            :RUNS
-        ]
+        runs = sorted(
+            (run for run in os.listdir(os.path.join(outputs, number)) if run.endswith(".md")), reverse=True
+        )[:RUNS]
     except OSError:
         return 1
     count = 0
     for run in runs:
         try:
-            head = read_small(outputs / number / run, _HEAD, follow=False).decode("utf-8", "replace")
+            head = read_small(os.path.join(outputs, number, run), _HEAD, follow=False).decode(
+                "utf-8", "replace"
+            )
         except OSError:
             break
         if not (head.startswith(f"# Cron Job: {name} (FAILED)\n") or _FAILED.search(head)):

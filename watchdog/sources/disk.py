@@ -6,11 +6,10 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from pathlib import Path
 
 from watchdog.model import Event
 from watchdog.text import harmless, size
-from watchdog.values import Any
+from watchdog.values import Any, StrPath
 
 SOURCE = "disk"
 LITTLE = 5 * 10**9  # bytes; with more left, nobody asks what takes the room
@@ -20,7 +19,7 @@ SHOWN = 3
 _COPIES = (".malformed-backup-", ".quarantine", ".corrupt.")  # many files of one kind are one heap
 
 
-def measure(home: Path) -> dict[str, int]:
+def measure(home: StrPath) -> dict[str, int]:
     """Bytes free for an ordinary user, bytes in all and, where the file system counts them, free inodes; OSError."""
     volume = os.statvfs(home)
     found = {"free": volume.f_bavail * volume.f_frsize, "size": volume.f_blocks * volume.f_frsize}
@@ -29,7 +28,7 @@ def measure(home: Path) -> dict[str, int]:
     return found
 
 
-def event_of(values: Mapping[str, Any], at: datetime, home: Path | None = None) -> Event:
+def event_of(values: Mapping[str, Any], at: datetime, home: StrPath | None = None) -> Event:
     """What was measured at one moment; `home` is looked through when there is little room, now only."""
     facts: dict[str, str] = {name: str(values[name]) for name in ("free", "size", "inodes") if name in values}
     free, all_of_it = int(values.get("free", 0)), int(values.get("size", 0))
@@ -40,7 +39,7 @@ def event_of(values: Mapping[str, Any], at: datetime, home: Path | None = None) 
     return Event(at, SOURCE, f"{size(free)} of {size(all_of_it)} are free", "disk", facts=facts)
 
 
-def heaps(home: Path) -> str:
+def heaps(home: StrPath) -> str:
     """What takes the most room in the home: 'checkpoints 4.2 GB, state.db.malformed-backup-* 1.1 GB (3)'."""
     found: dict[str, list[int]] = {}
     left = MOST_FILES

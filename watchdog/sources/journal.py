@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 from watchdog.gateway import units as unit_files
 from watchdog.gateway.state import LastWord
@@ -13,7 +13,7 @@ from watchdog.model import Event, phrase
 from watchdog.sources.chat_text import ChatText
 from watchdog.sources.reasons import Unreadable
 from watchdog.system.files import open_regular
-from watchdog.values import Any, regex
+from watchdog.values import Any, StrPath, regex
 
 _LINE = regex(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<logger>[\w.-]+): ")
 _PRIORITY = {
@@ -38,10 +38,10 @@ class JournalBlind(Exception):
     """The journal is there and cannot be read; the text says why."""
 
 
-def from_file(path: Path, until: datetime, chat: ChatText) -> Iterator[Event]:
+def from_file(path: StrPath, until: datetime, chat: ChatText) -> Iterator[Event]:
     """A journal saved with `journalctl -o json`."""
     with open_regular(path, buffering=1 << 16) as file:
-        yield from parse(file, path.name, chat, until=until)
+        yield from parse(file, os.path.basename(path), chat, until=until)
 
 
 def from_journalctl(
@@ -193,7 +193,7 @@ def _writer(entry: dict[str, Any]) -> str:
     return f"process {str(entry.get('_COMM'))[:60]}"
 
 
-def units_of(home: Path, chosen: str = "") -> list[tuple[str, bool]]:
+def units_of(home: StrPath, chosen: str = "") -> list[tuple[str, bool]]:
     """(unit, whether it is a user unit) of the services that run this home's gateway, or the one that was
     chosen.
     """

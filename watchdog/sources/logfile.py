@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta, tzinfo
 from functools import partial
-from pathlib import Path
 
 from watchdog.config.pattern import LONGEST
 from watchdog.model import Event, Finding
@@ -16,7 +15,7 @@ from watchdog.model.trace import Unread
 from watchdog.sources.localtime import SLACK, LocalClock
 from watchdog.sources.records import HEADER, NEXT, RecordReader, Wanted, last_record
 from watchdog.system.files import open_regular
-from watchdog.values import TYPE_CHECKING, replace
+from watchdog.values import TYPE_CHECKING, StrPath, replace
 
 if TYPE_CHECKING:
     from typing import IO
@@ -34,9 +33,9 @@ PROBE = 1 << 14  # how much of the file a step of bisecting looks at
 class Segment:
     """One file of a rotated log, held open so that a rotation cannot move it away from us."""
 
-    def __init__(self, path: Path):
-        self.name = path.name
-        self.packed = path.suffix == ".gz"
+    def __init__(self, path: str):
+        self.name = os.path.basename(path)
+        self.packed = path.endswith(".gz")
         self.raw = open_regular(path)
         self.file: IO[bytes] = _unpacking(self.raw) if self.packed else self.raw
         status = os.fstat(self.raw.fileno())
@@ -114,8 +113,9 @@ class Segment:
 class LogFile:
     """gateway.log with gateway.log.1, .2.gz … as one stream of records."""
 
-    def __init__(self, path: Path, zone: tzinfo | None = None, whole: bool = False):
-        self.path, self.zone, self.whole = path, zone, whole
+    def __init__(self, path: StrPath, zone: tzinfo | None = None, whole: bool = False):
+        self.path, self.zone, self.whole = os.fspath(path), zone, whole
+        self.name = os.path.basename(path)
         self.notes: list[str] = []
         self.last_at: datetime | None = None  # of the newest record of the log, wanted or not
         self.segments: list[Segment] = []
@@ -137,9 +137,7 @@ class LogFile:
         if since is not None and len(self.segments) > 1:
             oldest = self.segments[0].first_time(LocalClock(self.zone))
             if oldest and oldest > since + SLACK:
-                self.notes.append(
-                    f"{self.path.name} reaches back only to {oldest.isoformat(timespec='seconds')}"
-                )
+                self.notes.append(f"{self.name} reaches back only to {oldest.isoformat(timespec='seconds')}")
 
     def can_open(self, since: datetime | None) -> bool:
         try:
@@ -155,7 +153,7 @@ class LogFile:
                     return
                 segment = Segment(sibling)
             except (OSError, EOFError) as error:
-                self.notes.append(f"{sibling.name} could not be read: {_reason(error)}")
+                self.notes.append(f"{os.path.basename(sibling)} could not be read: {_reason(error)}")
                 continue
             if segment.identity in {held.identity for held in self.segments} or self._is_copy(segment):
                 segment.close()  # rotated while we opened: the same file under two names, or copied (copytruncate)
@@ -191,8 +189,8 @@ class LogFile:
         would cost more than reading them. Signs are noted in their traces when somebody asks for them.
         """
         clock = LocalClock(self.zone)
-        reader = RecordReader(self.path.name, clock, wanted, since, until)
-        later = RecordReader(self.path.name, LocalClock(self.zone), signs, since, until) if signs else None
+        reader = RecordReader(self.name, clock, wanted, since, until)
+        later = RecordReader(self.name, LocalClock(self.zone), signs, since, until) if signs else None
         for segment, offset, block, following in self._blocks(clock, since):
             before = clock.last
             events = reader.records(segment.name, offset, block, following)
@@ -218,9 +216,7 @@ class LogFile:
             if segment.cut
         ]
         if reader.future and not self.whole:
-            self.notes.append(
-                f"{self.path.name}: {reader.future} records are dated after now; was the clock set?"
-            )
+            self.notes.append(f"{self.name}: {reader.future} records are dated after now; was the clock set?")
 
     def blocks(self, since: datetime | None) -> Iterator[tuple[str, bytes]]:
         """The window as (name of the file, whole records)."""
@@ -278,7 +274,7 @@ def _unpacking(raw: IO[bytes]) -> IO[bytes]:
     return GzipFile(fileobj=raw)  # type: ignore[return-value]
 
 
-def with_line_numbers(findings: Iterable[Finding], folder: Path) -> tuple[Finding, ...]:
+def with_line_numbers(findings: Iterable[Finding], folder: StrPath) -> tuple[Finding, ...]:
     """The same findings with their evidence named by line, which only a finding is worth counting for."""
     found = tuple(findings)
     lines = placed(folder, (event.where for finding in found for event in finding.evidence))
@@ -291,18 +287,18 @@ def with_line_numbers(findings: Iterable[Finding], folder: Path) -> tuple[Findin
     )
 
 
-def placed(folder: Path, places: Iterable[str]) -> dict[str, str]:
+def placed(folder: StrPath, places: Iterable[str]) -> dict[str, str]:
     """'gateway.log@2984' as 'gateway.log:17', as people count; not in a file too long to count.
 
     Each file is read once.
     """
     found: dict[str, str] = {}
     for name, offsets in _by_file(places).items():
-        path = folder / name
+        path = os.path.join(folder, name)
         try:
-            if path.suffix == ".gz" or path.stat().st_size > COUNTED:
+            if name.endswith(".gz") or os.stat(path).st_size > COUNTED:
                 continue
-            with path.open("rb") as file:
+            with open(path, "rb") as file:
                 at, line = 0, 1
                 for offset in sorted(offsets):
                     line += file.read(offset - at).count(b"\n")
@@ -325,17 +321,18 @@ def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
-def _siblings(path: Path) -> list[Path]:
+def _siblings(path: str) -> list[str]:
     """The rotated parts, newest first: `.1`, `.2.gz` …, and logrotate's dateext, `-20261116`, `-20261116-1763251200`."""
-    numbered: list[tuple[int, Path]] = []
-    dated: list[tuple[str, Path]] = []
-    for entry in os.scandir(path.parent):
-        ending = entry.name.removeprefix(path.name).removesuffix(".gz")
+    folder, name = os.path.split(path)
+    numbered: list[tuple[int, str]] = []
+    dated: list[tuple[str, str]] = []
+    for entry in os.scandir(folder):
+        ending = entry.name.removeprefix(name).removesuffix(".gz")
         digits = ending[1:].replace("-", "")
         if ending == entry.name or not (digits.isdecimal() and digits.isascii()):
             continue
         if ending[0] == "." and len(ending) <= 5:
-            numbered.append((int(digits), Path(entry.path)))
+            numbered.append((int(digits), entry.path))
         elif ending[0] == "-" and 8 <= len(digits) <= 20:
-            dated.append((digits, Path(entry.path)))
+            dated.append((digits, entry.path))
     return [*(part for _, part in sorted(numbered)), *(part for _, part in sorted(dated, reverse=True))]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from watchdog.gateway.evidence import read_evidence, read_saved_evidence
 from watchdog.gateway.state import GatewayState, LastWord, LastWords, State, Why, state_of
@@ -15,7 +14,7 @@ from watchdog.sources.reasons import Unreadable
 from watchdog.system.files import open_regular, read_object
 from watchdog.system.procfs import began_at
 from watchdog.text import spell
-from watchdog.values import regex
+from watchdog.values import StrPath, regex
 
 BEFORE_ALL = datetime(1970, 1, 1, tzinfo=UTC)
 _TAIL = 128 * 1024
@@ -48,8 +47,8 @@ class Farewells:
 
 
 def observe(
-    home: Path,
-    logs: Path,
+    home: StrPath,
+    logs: StrPath,
     last_line_at: datetime | None,
     now: datetime,
     farewells: Farewells,
@@ -59,7 +58,7 @@ def observe(
     seen = read_evidence(home, now, last_line_at)
     found = state_of(seen)
     if found.state is State.DEAD:  # by its log or by systemd it may have been a stop
-        words, said_at = last_words(logs / "gateway.log", farewells)
+        words, said_at = last_words(os.path.join(logs, "gateway.log"), farewells)
         # A start that fails before it logs, or a stop between two of them, leaves no line: there systemd
         # knows better.
         by_systemd, at = ("", None)
@@ -103,7 +102,7 @@ def blind(reason: Reason) -> Phrase:
     return phrase(reason.key, _BLIND[Why(reason.key)], **reason.fields)
 
 
-def stated(state: str, home: Path, at: datetime, since: datetime | None) -> tuple[Event | None, str]:
+def stated(state: str, home: StrPath, at: datetime, since: datetime | None) -> tuple[Event | None, str]:
     """For a replay: what only a live machine could tell is as somebody says."""
     if state == "unknown":
         return None, phrase(Unreadable.NOT_STATED, "nobody said whether the gateway ran (--gateway)")
@@ -148,40 +147,39 @@ def failed_to_start_again(event: Event, restarts: Iterable[datetime], starts: It
             event.facts = {**event.facts, "state": State.DEAD, "unsaid": "yes"}
 
 
-def sessions(home: Path) -> list[Event]:
+def sessions(home: StrPath) -> list[Event]:
     """One event with all that sessions.json tells: which session works for which chat.
 
     Hundreds of chats are one event: one for each would cost a quiet check as much as a start of Python.
     """
     found: list[dict[str, str]] = []
     name = ""
-    for path in (home / "sessions" / "sessions.json", home / "sessions.json"):
+    for path in (os.path.join(home, "sessions", "sessions.json"), os.path.join(home, "sessions.json")):
         try:
             entries = read_object(path, _SESSIONS)
         except OSError:
             continue
         for key, entry in list(entries.items())[-2000:]:
-            origin = entry.get("origin") if isinstance(entry, dict) else None
-            told = (
-                [entry.get("session_id"), origin.get("platform"), origin.get("chat_id")]
-                if isinstance(origin, dict)
-                else []
-            )
-            if isinstance(origin, dict) and all(isinstance(value, str) for value in told):
+            try:
+                origin = entry["origin"]
+                session, platform, chat = entry["session_id"], origin["platform"], origin["chat_id"]
                 user = str(origin.get("user_name") or origin.get("user_id") or "unknown")
-                chat = {"session": told[0], "platform": told[1], "chat": told[2]}
-                found.append({**chat, "user": digest_of(user), "key": key})
-        name = path.name
+            except (TypeError, KeyError, AttributeError):
+                continue
+            if type(session) is type(platform) is type(chat) is str:
+                known = {"session": session, "platform": platform, "chat": chat, "user": digest_of(user)}
+                found.append({**known, "key": key})
+        name = os.path.basename(path)
         break
     return [Event(BEFORE_ALL, "sessions", "", name, facts={"sessions": found})] if found else []
 
 
-def last_words(log: Path, farewells: Farewells) -> tuple[LastWord | None, datetime | None]:
+def last_words(log: str, farewells: Farewells) -> tuple[LastWord | None, datetime | None]:
     """(stopped or started, when it was said): the last of a gateway's comings and goings in its log; None when
     it cannot be told.
     """
     seen = False
-    for path in (log, log.with_name(log.name + ".1")):
+    for path in (log, f"{log}.1"):
         try:
             with open_regular(path) as file:
                 status = os.fstat(file.fileno())

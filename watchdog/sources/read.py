@@ -7,11 +7,9 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from operator import attrgetter
-from pathlib import Path
 
-from watchdog import sqlite
-from watchdog.config.lines import Vocabulary
-from watchdog.config.rules import shipped_vocabulary
+from watchdog import config, sqlite
+from watchdog.config.rulebook import Vocabulary
 from watchdog.model import LOGS, Event, Line, Measurement, Phrase, phrase
 from watchdog.model.trace import Trace
 from watchdog.sources import disk, resources
@@ -23,7 +21,7 @@ from watchdog.sources.logfile import LogFile
 from watchdog.sources.reasons import Unreadable
 from watchdog.sources.records import HEADER, Wanted
 from watchdog.system.procfs import lock_holder
-from watchdog.values import TYPE_CHECKING, Any, dataclass, field
+from watchdog.values import TYPE_CHECKING, Any, StrPath, dataclass, field
 
 if TYPE_CHECKING:
     from watchdog.sqlite import ToolCalls
@@ -38,30 +36,33 @@ _when = attrgetter("at")
 class Sources:
     """Where to look: a living home, or a folder of saved files."""
 
-    home: Path
+    home: StrPath
     zone: tzinfo | None = None  # of the log's local times; None: this machine's
     unit: str = "auto"
-    state: Path | None = (
-        None  # the watchdog's own folder, with the backups that tell what a database once held
-    )
+    state: StrPath | None = None  # the watchdog's own folder, with the backups of the databases
     stated: str = ""  # a replay says what the gateway's process was; '': look at the machine
     plain: bool = False  # no gate: every record is parsed and shown to every pattern (the reference engine)
-    vocabulary: Vocabulary = field(default_factory=shipped_vocabulary)  # how the lines in there are written
+    vocabulary: Vocabulary = field(
+        default_factory=lambda: config.shipped_vocabulary()
+    )  # how the lines in there are written
     measured: tuple[Measurement, ...] = ()  # at past checks
     failed_restarts: tuple[datetime, ...] = ()  # repairs of ours that should have left the gateway running
 
     @property
-    def logs(self) -> Path:
-        folder = self.home / "logs"
-        return folder if folder.is_dir() or not (self.home / "gateway.log").exists() else self.home
+    def logs(self) -> str:
+        folder = os.path.join(self.home, "logs")
+        saved = not os.path.isdir(folder) and os.path.exists(os.path.join(self.home, "gateway.log"))
+        return os.fspath(self.home) if saved else folder
 
     def tool_calls(self, asked: Sequence[tuple[str, datetime | None]]) -> list[ToolCalls]:
         """Which tools sessions waited for at a moment, as state.db has it."""
         from watchdog.sqlite import unanswered_calls  # asked only when somebody waits for long
 
-        saved = self.home / "state.before.db"  # a folder of saved files
-        named = self.home / "state.db"
-        return unanswered_calls(saved if saved.exists() and not named.exists() else named, asked)
+        saved = os.path.join(self.home, "state.before.db")  # a folder of saved files
+        named = os.path.join(self.home, "state.db")
+        return unanswered_calls(
+            saved if os.path.exists(saved) and not os.path.exists(named) else named, asked
+        )
 
 
 @dataclass
@@ -80,7 +81,7 @@ class Reading:
 
     def lost(self) -> dict[str, str]:
         """Logs that could not be read again when somebody asked for more of them, and why."""
-        return {log.path.name: log.lost[0] for log in self.logs if log.lost}
+        return {log.name: log.lost[0] for log in self.logs if log.lost}
 
     def __enter__(self) -> Reading:
         return self
@@ -102,7 +103,7 @@ def read_all(
         reading.blind.update(dict.fromkeys(NAMED, _too_many()))
     for name in LOGS:
         if name in wanted and name not in reading.blind:
-            log = LogFile(sources.logs / name, sources.zone, whole=bool(sources.stated))
+            log = LogFile(os.path.join(sources.logs, name), sources.zone, whole=bool(sources.stated))
             try:
                 log.open(since)
             except OSError as error:
@@ -143,7 +144,9 @@ def read_all(
 def _doubts(sources: Sources, chat: ChatText, since: datetime | None) -> Doubts:
     """The records of gateway.log and agent.log that a user name may have written."""
     since = since - NAME_REACHES if since is not None else None
-    logs = [LogFile(sources.logs / name, sources.zone, whole=bool(sources.stated)) for name in NAMED]
+    logs = [
+        LogFile(os.path.join(sources.logs, name), sources.zone, whole=bool(sources.stated)) for name in NAMED
+    ]
     try:
         gateway, agent = (log.blocks(since) if log.can_open(since) else None for log in logs)
         return find_doubts(gateway, agent, chat)
@@ -219,7 +222,7 @@ def _read(
         except cron.JobsUnreadable as error:
             reading.blind["cron"] = str(error)
         except OSError as error:
-            reading.blind["cron"] = _why(error, sources.home / "cron" / "jobs.json")
+            reading.blind["cron"] = _why(error, os.path.join(sources.home, "cron", "jobs.json"))
     if "databases" in wanted:
         from watchdog.sources.databases import observe
 
@@ -255,18 +258,18 @@ def _resources(
 
 def _of_the_process(sources: Sources, past: list[Measurement], reading: Reading) -> dict[str, Any]:
     """Memory and open files of the process that holds the lock; of one that is gone, what its group still tells."""
-    pid = lock_holder(str(sources.home / "gateway.lock"))
+    pid = lock_holder(os.path.join(sources.home, "gateway.lock"))
     if not pid:
         return resources.after_death(past) if pid == 0 else {}
     found = resources.measure_memory(pid)
     try:
         found |= resources.measure_files(pid)
     except OSError as error:
-        reading.blind["open_files"] = _why(error, Path(f"/proc/{pid}/fd"))
+        reading.blind["open_files"] = _why(error, f"/proc/{pid}/fd")
     return found
 
 
-def _measured_events(measured: Measurement, home: Path | None) -> Iterator[Event]:
+def _measured_events(measured: Measurement, home: StrPath | None) -> Iterator[Event]:
     """One event for each part of a measurement; `home` is looked through where there is little room."""
     facts = measured.facts
     if "free" in facts:
@@ -312,7 +315,7 @@ def records_of(
     """
     chat = ChatText(sources.vocabulary.with_chat_text())
     lines = [line for line in sources.vocabulary.role(role) if line.source == "gateway.log"]
-    log = LogFile(sources.logs / "gateway.log", sources.zone)
+    log = LogFile(os.path.join(sources.logs, "gateway.log"), sources.zone)
     try:
         log.open(since)
         wanted = Wanted(lines, chat, doubts=_doubts(sources, chat, since))
@@ -333,7 +336,7 @@ def log_span(sources: Sources) -> tuple[datetime | None, datetime | None]:
     """When the first and the last record of any log were written."""
     times = []
     for name in LOGS:
-        log = LogFile(sources.logs / name, sources.zone, whole=True)
+        log = LogFile(os.path.join(sources.logs, name), sources.zone, whole=True)
         try:
             log.open(None)
             times += [at for at in log.ends() if at is not None]
@@ -346,7 +349,7 @@ def log_span(sources: Sources) -> tuple[datetime | None, datetime | None]:
 
 def unwatched_databases(sources: Sources) -> list[str]:
     """A line about databases that are there and that nobody looks at: blind is not quiet."""
-    if not os.path.isdir(sources.home / "kanban" / "boards"):
+    if not os.path.isdir(os.path.join(sources.home, "kanban", "boards")):
         return []
     line = sqlite.passed_over(sources.home)
     return [line] if line else []
@@ -356,7 +359,7 @@ def _guarded(log: LogFile, batches: Iterable[list[Event]], reading: Reading) -> 
     try:
         yield from batches
     except OSError as error:
-        reading.blind[log.path.name] = _why(error, log.path)
+        reading.blind[log.name] = _why(error, log.path)
 
 
 def in_order(batches: Iterable[Iterable[Event]], slack: timedelta = SLACK) -> Iterator[list[Event]]:
@@ -412,16 +415,14 @@ def _journal(
     """A saved journal when there is one; systemd's when the gateway has a unit and was not running all the
     time.
     """
-    saved = sources.home / "journal.jsonl"
-    if not saved.exists() and (sources.logs / "journal.jsonl").exists():
-        saved = sources.logs / "journal.jsonl"
-    there = saved.exists()
-    if not there and (sources.stated or since is None or _ran_all_the_time(sources.home, since)):
+    places = [os.path.join(folder, "journal.jsonl") for folder in (sources.home, sources.logs)]
+    saved = next((path for path in places if os.path.exists(path)), "")
+    if not saved and (sources.stated or since is None or _ran_all_the_time(sources.home, since)):
         return iter(())
     from watchdog.sources import journal  # of a gateway that ran all the time nothing is asked
 
     try:
-        if there:
+        if saved:
             return in_order(
                 [
                     [
@@ -442,17 +443,17 @@ def _journal(
     except journal.JournalBlind as error:
         reading.blind["journal"] = str(error)
     except OSError as error:
-        reading.blind["journal"] = _why(error, saved)
+        reading.blind["journal"] = _why(error, saved or places[0])
     return iter(())
 
 
-def _ran_all_the_time(home: Path, since: datetime) -> bool:
+def _ran_all_the_time(home: StrPath, since: datetime) -> bool:
     """One process all through the window cannot have crashed in it; asking journalctl would cost more than
     the check.
     """
     from watchdog.system.procfs import began_at, lock_holder, start_time_of
 
-    ticks = start_time_of(lock_holder(str(home / "gateway.lock")) or 0)
+    ticks = start_time_of(lock_holder(os.path.join(home, "gateway.lock")) or 0)
     began = began_at(ticks) if ticks is not None else None
     return began is not None and began < since
 
@@ -461,7 +462,7 @@ def _too_many() -> Phrase:
     return phrase(Unreadable.TOO_MANY_DOUBTS, "too many of its records may have been written by user names")
 
 
-def _why(error: OSError, path: Path) -> Phrase:
+def _why(error: OSError, path: StrPath) -> Phrase:
     if isinstance(error, FileNotFoundError):
         return phrase(Unreadable.NO_SUCH_FILE, "no such file ({path}); is HERMES_HOME right?", path=str(path))
     if isinstance(error, PermissionError):

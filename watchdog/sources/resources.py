@@ -10,12 +10,11 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 
 from watchdog.model import Event, Measurement
 from watchdog.system.files import read_text
 from watchdog.text import harmless, size
-from watchdog.values import Any
+from watchdog.values import Any, StrPath
 
 SAVED = "measured.jsonl"
 MEMORY, OPEN_FILES = "memory", "open_files"
@@ -46,7 +45,7 @@ def measure_memory(pid: int, proc: str = "/proc", cgroups: str = "/sys/fs/cgroup
             found["oom_kills"] = kills
     group = path
     while group:
-        room, limit = _room(Path(cgroups + group))
+        room, limit = _room(cgroups + group)
         if limit:
             limits.append((room, limit, harmless(os.path.basename(group) or "its container", 40)))
         if group in ("/", "/memory"):
@@ -62,8 +61,7 @@ def oom_kills(group: str, cgroups: str = "/sys/fs/cgroup") -> int | None:
     """How often the kernel killed in this group for memory; None where nobody counts, or the group is gone."""
     if not group.startswith("/") or ".." in group:
         return None
-    folder = Path(cgroups + group)
-    counts = _words(folder / "memory.events") or _words(folder / "memory.oom_control")
+    counts = _words(f"{cgroups}{group}/memory.events") or _words(f"{cgroups}{group}/memory.oom_control")
     return counts.get("oom_kill")
 
 
@@ -112,14 +110,14 @@ def after_death(past: Sequence[Measurement], cgroups: str = "/sys/fs/cgroup") ->
     return {} if kills is None else {"cgroup": group, "oom_kills": kills}
 
 
-def saved_measurements(folder: Path) -> tuple[Measurement, ...]:
+def saved_measurements(folder: StrPath) -> tuple[Measurement, ...]:
     """What lies beside saved logs (measured.jsonl) and only the machine itself could have told, oldest first.
 
     One JSON object per line: `at` (ISO, with its zone) and the names that store/measurements.py keeps. Lines that
     are none are passed over.
     """
     found = []
-    for line in read_text(folder / SAVED).splitlines():
+    for line in read_text(os.path.join(folder, SAVED)).splitlines():
         try:
             values = json.loads(line)
             at = datetime.fromisoformat(values.pop("at"))
@@ -149,12 +147,12 @@ def _cgroup(text: str) -> str:
     return found
 
 
-def _room(folder: Path) -> tuple[int, int]:
+def _room(folder: str) -> tuple[int, int]:
     """(bytes left, limit) of a group; (0, 0) where it has none. What is only cached counts as free."""
     for limit_file, usage_file, cache, shared in _LIMITS:
-        limit, current = (read_text(folder / name).strip() for name in (limit_file, usage_file))
+        limit, current = (read_text(f"{folder}/{name}").strip() for name in (limit_file, usage_file))
         if limit.isdigit() and current.isdigit() and int(limit) < NO_LIMIT:  # else 'max', or no such file
-            stat = _words(folder / "memory.stat")
+            stat = _words(f"{folder}/memory.stat")
             cached = max(0, stat.get(cache, 0) - stat.get(shared, 0))
             return max(0, int(limit) - max(0, int(current) - cached)), int(limit)
     return 0, 0
@@ -171,6 +169,6 @@ def _fields(path: str) -> dict[str, int]:
     return found
 
 
-def _words(path: Path) -> dict[str, int]:
+def _words(path: str) -> dict[str, int]:
     pairs = (line.split() for line in read_text(path).splitlines())
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}

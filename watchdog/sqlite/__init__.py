@@ -10,10 +10,12 @@ from watchdog.values import TYPE_CHECKING, lazy
 
 if TYPE_CHECKING:
     from watchdog.sqlite.backup import due, known, snapshot
-    from watchdog.sqlite.daily_backup import take_due_backups
     from watchdog.sqlite.deep_check import examine
-    from watchdog.sqlite.inspect import databases, look, passed_over
+    from watchdog.sqlite.files import databases, passed_over, take_due_backups
+    from watchdog.sqlite.inspect import look
+    from watchdog.sqlite.lineage import last_good
     from watchdog.sqlite.questions import CallState, LastBackup, ToolCalls, last_backup, unanswered_calls
+    from watchdog.sqlite.schema import releases
 
 __all__ = [
     "CallState",
@@ -24,19 +26,23 @@ __all__ = [
     "examine",
     "known",
     "last_backup",
+    "last_good",
     "look",
     "passed_over",
+    "releases",
     "snapshot",
     "take_due_backups",
     "unanswered_calls",
 ]
 
-# Loaded on first use: a home without databases needs none of it.
+# Loaded on first use: a home whose databases are well and stand still needs none of it.
 __getattr__ = lazy(
     __name__,
     backup=("due", "known", "snapshot"),
     deep_check=("examine",),
-    daily_backup=("take_due_backups",),
-    inspect=("databases", "look", "passed_over"),
+    files=("databases", "passed_over", "take_due_backups"),
+    inspect=("look",),
+    lineage=("last_good",),
+    schema=("releases",),
     questions=("CallState", "LastBackup", "ToolCalls", "last_backup", "unanswered_calls"),
 )

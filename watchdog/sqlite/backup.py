@@ -24,7 +24,7 @@ from watchdog.sqlite import checks, sandbox
 from watchdog.sqlite.faults import sentence
 from watchdog.sqlite.grade import size_faults
 from watchdog.sqlite.inspect import observe
-from watchdog.sqlite.lineage import ACCEPTED, began_anew, mark_of, remembered
+from watchdog.sqlite.lineage import ACCEPTED, began_anew, last_good, mark_of
 from watchdog.sqlite.readonly import Moved, connect, place
 from watchdog.sqlite.schema import CORE, kind_of
 from watchdog.system.privileges import as_owner, astray
@@ -86,7 +86,7 @@ def newest(path: str | os.PathLike, folder: Path | None = None) -> SnapshotRepor
 
 def known(path: str | os.PathLike, folder: Path | None = None) -> Mapping | None:
     """The last known good state, as `look` wants it."""
-    return remembered(folder or folder_for(path), os.path.basename(os.path.realpath(path)))
+    return last_good(folder or folder_for(path), os.path.basename(os.path.realpath(path)))
 
 
 GAVE_UP = "gave-up"  # its time tells when a backup last took too long

@@ -11,13 +11,14 @@ import pwd
 import sqlite3
 import stat
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from enum import StrEnum
-from pathlib import Path
+from hashlib import blake2b
 
 from watchdog import sqlite
 from watchdog.model import phrase
+from watchdog.sqlite import memory
 from watchdog.sqlite import openers as holders
 from watchdog.sqlite.faults import Detail, Fault, fault
 from watchdog.sqlite.format import (
@@ -35,11 +36,10 @@ from watchdog.sqlite.format import (
     read_record,
     read_schema,
 )
-from watchdog.sqlite.grade import Deep, Drift, Observation, Verdict, grade
+from watchdog.sqlite.grade import NO_DRIFT, Deep, Drift, Observation, Verdict, drift, grade
 from watchdog.sqlite.journal import Journal, read_journal
 from watchdog.sqlite.lineage import numbering
-from watchdog.sqlite.schema import CORE, NAMES, NEWEST_STATE_VERSION, is_making, is_virtual, kind_of
-from watchdog.sqlite.schema_cache import lack
+from watchdog.sqlite.schema import CORE, NEWEST_STATE_VERSION, is_making, is_virtual, kind_of, nearest
 from watchdog.sqlite.wal import Wal, read_shm, read_wal
 from watchdog.system.privileges import astray
 from watchdog.values import TYPE_CHECKING, Any, replace
@@ -47,49 +47,15 @@ from watchdog.values import TYPE_CHECKING, Any, replace
 if TYPE_CHECKING:
     from watchdog.sqlite.schema import Reference
 
-__all__ = ["Verdict", "databases", "look", "observe", "passed_over"]
+__all__ = ["Verdict", "look", "observe"]
 
 PAUSE = 0.03  # seconds between two looks at a fault
 TRIES = 10  # looks at a fault while the file is written
-MOST_BOARDS = 200  # a check looks at each of them every time
 MOST_FRAMES = 2000  # of a WAL without a live index: what a quick look walks through
 
 
 class RepairState(StrEnum):
     NONE, UNFINISHED, RUNNING = "none", "unfinished", "running"
-
-
-def databases(home: Path) -> list[Path]:
-    """The databases of a Hermes home that exist: the three, and one per board."""
-    named = [home / name for name in NAMES.values()]
-    if os.environ.get("HERMES_KANBAN_DB"):
-        named[1] = Path(os.environ["HERMES_KANBAN_DB"])
-    return [path for path in dict.fromkeys([*named, *_boards(home)[0]]) if os.path.lexists(path)]
-
-
-def _boards(home: Path) -> tuple[list[Path], int]:
-    """The databases of the boards that we look at, and how many we do not."""
-    boards = home / "kanban" / "boards"
-    if not boards.is_dir():
-        return [], 0
-    databases = (boards / entry.name / "kanban.db" for entry in os.scandir(boards))
-    found = sorted(path for path in databases if os.path.lexists(path))
-    # Hermes calls its boards by plain words. Other names may be meant to deceive a reader or a shell.
-    plain = [path for path in found if path.parent.name.isprintable()]
-    return plain[:MOST_BOARDS], len(found) - len(plain[:MOST_BOARDS])
-
-
-def passed_over(home: Path) -> str:
-    """A line about boards that a check passes over; '' when there are none."""
-    left = _boards(home)[1]
-    return (
-        (
-            f"{left} databases in kanban/boards were not looked at: {MOST_BOARDS} at most, and none in a folder whose name has "
-            "unprintable signs"
-        )
-        if left
-        else ""
-    )
 
 
 def look(
@@ -134,6 +100,28 @@ def look(
         lacking = Drift(newer=(str(seen.version), str(NEWEST_STATE_VERSION)))
     verdict = grade(seen, lacking, known, found, name)
     return verdict if verdict.sqlite else replace(verdict, sqlite=sqlite3.sqlite_version)
+
+
+def lack(kind: str, schema: Sequence[SchemaObject], reference: Reference | None) -> tuple[Drift, str]:
+    """What the schema lacks of the reference, or of the nearest release that we know; and the name of that.
+
+    A schema hardly ever changes, and comparing it is most of a look: one that lacks nothing is memory.
+    """
+    ours = reference is None or kind not in reference.objects
+    digest = _digest(kind, schema) if schema and ours else b""
+    if digest in memory.schemas:
+        return NO_DRIFT, memory.schemas[digest]
+    if schema and ours:
+        reference = nearest(kind, [(entry.type, entry.name, entry.sql) for entry in schema])
+    found, name = drift(reference, kind, schema), reference.name if reference else ""
+    if digest and found == NO_DRIFT:
+        memory.note_schema(digest, name)
+    return found, name
+
+
+def _digest(kind: str, schema: Sequence[SchemaObject]) -> bytes:
+    parts = [kind, *sorted((entry.type, entry.name, entry.sql) for entry in schema)]
+    return blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=32).digest()
 
 
 def _stamps(path: str) -> tuple[tuple[int, int] | None, ...]:

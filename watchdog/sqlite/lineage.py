@@ -115,7 +115,7 @@ def began_anew(kind: str, now: Numbering | None, empty: Sequence[str], known: Ma
     return 0 < now.first <= mark["last"] and written is not None and written > mark["newest"] > 0
 
 
-def remembered(folder: str | os.PathLike, name: str) -> Mapping[str, Any] | None:
+def last_good(folder: str | os.PathLike, name: str) -> Mapping[str, Any] | None:
     """What the newest backup held that passed its checks, unless a person accepted that it is gone."""
     try:
         notes = sorted(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from watchdog.errors import WatchdogError
 from watchdog.sqlite import sandbox
-from watchdog.sqlite.daily_backup import folder
+from watchdog.sqlite.files import backup_folder
 from watchdog.sqlite.readonly import Moved, connect, place
 from watchdog.system.files import read_object
 from watchdog.system.privileges import as_owner
@@ -44,7 +44,7 @@ def last_backup(database: str | os.PathLike, state: Path) -> LastBackup | None:
     """The newest verified backup of a database, whether a check took it or `db backup`; None when there is none."""
     name = os.path.basename(os.path.realpath(database))
     beside = Path(os.path.realpath(database) + ".backups")
-    found = [_newest(place, name) for place in (folder(state, database), beside)]
+    found = [_newest(place, name) for place in (Path(backup_folder(state, database)), beside)]
     return max((backup for backup in found if backup), key=lambda backup: backup.at, default=None)
 
 

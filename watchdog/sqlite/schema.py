@@ -8,10 +8,10 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
+from watchdog.sqlite.files import NAMES
 from watchdog.sqlite.format import SchemaObject
 from watchdog.values import dataclass, field, regex
 
-NAMES = {"state": "state.db", "kanban": "kanban.db", "response_store": "response_store.db"}
 NEWEST_STATE_VERSION = 26  # the schema_version of the newest release that is known here
 CORE = {
     "state": ("sessions", "messages"),

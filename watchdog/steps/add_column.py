@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from watchdog.config.yaml import Section
 from watchdog.errors import WatchdogError
 from watchdog.gateway.machine import Machine
 from watchdog.model import Outcome, Reason, plain
-from watchdog.sqlite.daily_backup import folder
+from watchdog.sqlite.files import backup_folder
 from watchdog.steps.common import check_holes, database, failed, ok, own_command
 from watchdog.steps.reasons import Describe, Done, Failed, What
 from watchdog.text import harmless
@@ -52,7 +54,7 @@ def run(args: Args, machine: Machine) -> Outcome:
         report = migrate(
             path,
             reference=installed(machine.home) or releases()[-1],
-            backups=folder(machine.state, path),
+            backups=Path(backup_folder(machine.state, path)),
             only=tuple(filter(None, args.missing.split(", "))),
         )
     except WatchdogError as error:

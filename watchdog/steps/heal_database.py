@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from watchdog.config.yaml import Section
 from watchdog.errors import WatchdogError
 from watchdog.gateway.machine import Machine
 from watchdog.model import Outcome, Reason, plain
-from watchdog.sqlite.daily_backup import folder
+from watchdog.sqlite.files import backup_folder
 from watchdog.steps.common import check_holes, database, failed, ok, own_command
 from watchdog.steps.reasons import Describe, Done, Failed, What
 from watchdog.text import harmless
@@ -56,7 +57,7 @@ def run(args: Args, machine: Machine) -> Outcome:
             undone = heal.undo(path)
             last = harmless(undone.says[-1] if undone.says else "", 300)
             return (ok if undone.ok else failed)(what, plain(last), _output(undone.says))
-        report = heal.heal(path, backups=folder(machine.state, path))
+        report = heal.heal(path, backups=Path(backup_folder(machine.state, path)))
     except WatchdogError as error:
         return failed(what, plain(str(error)))
     except OSError as error:

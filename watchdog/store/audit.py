@@ -14,10 +14,10 @@ from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
-from pathlib import Path
 
 from watchdog.model import Plan, Reason, packed
 from watchdog.store import Store
+from watchdog.store.marker import newest
 from watchdog.store.reasons import pack_reason, reason_of
 from watchdog.store.store import reads_rows
 from watchdog.store.times import stamp, when
@@ -122,25 +122,6 @@ def head(store: Store) -> str:
     return newest(store)[1][:SHOWN]
 
 
-def goes_on(store: Store, number: int, chain: str) -> bool:
-    """Whether the line that was once the newest is still there, in the store or in an archive of it."""
-    if number == 0:
-        return True
-    archived = store.db.execute("SELECT coalesce(max(last), 0) FROM audit_archives").fetchone()[0]
-    row = store.db.execute("SELECT chain FROM audit WHERE id = ?", (number,)).fetchone()
-    return bool(row["chain"] == chain) if row else number <= archived
-
-
-def newest(store: Store) -> tuple[int, str]:
-    """(number, hash) of the newest line; (0, '') while there is none."""
-    row = store.db.execute("SELECT id, chain FROM audit ORDER BY id DESC LIMIT 1").fetchone()
-    if row is None:
-        row = store.db.execute(
-            "SELECT last AS id, chain FROM audit_archives ORDER BY last DESC LIMIT 1"
-        ).fetchone()
-    return (row["id"], row["chain"] or "") if row else (0, FIRST)
-
-
 def verify(store: Store, wanted: str = "") -> AuditChain:
     """Follow the chain from its beginning, through archives that are there, to the newest line.
 
@@ -179,10 +160,10 @@ def verify(store: Store, wanted: str = "") -> AuditChain:
 
 def _all_lines(store: Store, absent: list[str]) -> Iterator[tuple[str, Mapping[str, Any] | None]]:
     """(where it stands, line) of every line; None for an archive that cannot be read, which is named in `absent`."""
-    folder = Path(store.path).parent
+    folder = os.path.dirname(store.path)
     for archive in store.db.execute("SELECT file, last FROM audit_archives ORDER BY last"):
         try:
-            with open(folder / os.path.basename(archive["file"]), encoding="utf-8") as file:
+            with open(os.path.join(folder, os.path.basename(archive["file"])), encoding="utf-8") as file:
                 for text in file:
                     yield archive["file"], _object(text)
         except (OSError, UnicodeDecodeError):
@@ -211,9 +192,9 @@ def archive(store: Store, before: datetime, now: datetime) -> str:
     if not old:
         return ""
     name = f"audit-{old[0]['id']}-{old[-1]['id']}.jsonl"
-    path = Path(store.path).parent / name
+    path = os.path.join(os.path.dirname(store.path), name)
     with suppress(FileNotFoundError):
-        path.unlink()  # of a try that was cut off: its lines are still in the store
+        os.unlink(path)  # of a try that was cut off: its lines are still in the store
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with open(fd, "w", encoding="utf-8") as file:
         for row in old:

@@ -6,14 +6,14 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
-from pathlib import Path
 from urllib.parse import quote
 
 from watchdog.store import audit, incidents, messages, plans, questions
 from watchdog.store.store import Store, StoreError, Trouble
+from watchdog.values import StrPath
 
 
-def problems(path: Path) -> list[str]:
+def problems(path: StrPath) -> list[str]:
     """What is wrong with a store: SQLite's own checks, and tables or columns that are not there."""
     try:
         with Store.in_memory() as fresh, closing(read_only(path)) as db:
@@ -29,7 +29,7 @@ def problems(path: Path) -> list[str]:
         return [str(error)]
 
 
-def _unreadable(path: Path) -> list[str]:
+def _unreadable(path: StrPath) -> list[str]:
     """Rows that a check needs and that cannot be read."""
     long_ago = datetime(2000, 1, 1, tzinfo=UTC)
     readers: tuple[Callable[[Store], object], ...] = (
@@ -51,7 +51,7 @@ def _unreadable(path: Path) -> list[str]:
     return found
 
 
-def newer(path: Path) -> bool:
+def newer(path: StrPath) -> bool:
     """Whether a newer version wrote it."""
     try:
         store = Store.look(path)
@@ -62,7 +62,7 @@ def newer(path: Path) -> bool:
     return False
 
 
-def read_only(path: Path) -> sqlite3.Connection:
+def read_only(path: StrPath) -> sqlite3.Connection:
     db = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=10)
     db.row_factory = sqlite3.Row
     return db

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
-from watchdog.config.rules import LONGEST_LOOK_BACK
+from watchdog.config.rulebook import LONGEST_LOOK_BACK
 from watchdog.model import Change, Event, Incident, Report, as_phrase, unpacked
 from watchdog.store import Store
 from watchdog.store.measurements import save_measurement

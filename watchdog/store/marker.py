@@ -12,9 +12,9 @@ import os
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 
-from watchdog.values import Any, dataclass, field, replace
+from watchdog.store.store import Store
+from watchdog.values import Any, StrPath, dataclass, field, replace
 
 ROOM = 4096  # bytes; one block of any disk
 EDIT = "edit-"  # begins the name of a failure that does not keep checks from being made
@@ -29,11 +29,11 @@ class Marker:
     failures: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # which -> targets that heard of it
 
 
-def marker_path(store: Path) -> Path:
-    return store.with_name("store.mark")
+def marker_path(store: StrPath) -> str:
+    return os.path.join(os.path.dirname(store), "store.mark")
 
 
-def read_marker(path: Path) -> Marker | None:
+def read_marker(path: StrPath) -> Marker | None:
     """None when there is none. One that cannot be understood says only that there was a store."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -50,7 +50,7 @@ def read_marker(path: Path) -> Marker | None:
     return _understood(content)
 
 
-def write_marker(path: Path, marker: Marker) -> bool:
+def write_marker(path: StrPath, marker: Marker) -> bool:
     """Whether it could be written."""
     content = json.dumps({"lines": marker.lines, "head": marker.head, "failures": marker.failures}).encode()
     if len(content) > ROOM:
@@ -73,16 +73,16 @@ def write_marker(path: Path, marker: Marker) -> bool:
     return False
 
 
-def failure_places(store: Path) -> list[Path]:
+def failure_places(store: StrPath) -> list[str]:
     """Where a failure may be noted: the marker itself, else a file of this user's that a full disk leaves alone."""
     first = marker_path(store)
     folders = (os.environ.get("XDG_RUNTIME_DIR", ""), f"/run/user/{os.getuid()}", "/dev/shm", "/tmp")
-    name = f"hermes-watchdog-{os.getuid()}-{store.parent.name}.mark"
-    others = [Path(folder) / name for folder in folders if folder and os.path.isdir(folder)]
+    name = f"hermes-watchdog-{os.getuid()}-{os.path.basename(os.path.dirname(store))}.mark"
+    others = [os.path.join(folder, name) for folder in folders if folder and os.path.isdir(folder)]
     return [place for place in (first, *others) if _ours(place)]
 
 
-def has_failed(store: Path) -> bool:
+def has_failed(store: StrPath) -> bool:
     """Whether a failure was noted that no check has ended yet."""
     return any(
         not key.startswith(EDIT)
@@ -92,7 +92,7 @@ def has_failed(store: Path) -> bool:
     )
 
 
-def _ours(path: Path) -> bool:
+def _ours(path: StrPath) -> bool:
     """Whether there is nothing there yet, or a plain file of this user's: /tmp is everybody's."""
     try:
         status = os.lstat(path)
@@ -103,11 +103,30 @@ def _ours(path: Path) -> bool:
     return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink == 1
 
 
-def note_audit(path: Path, lines: int, head: str) -> None:
+def note_audit(path: StrPath, lines: int, head: str) -> None:
     """Note how far the audit has come. Cheap when it has not moved."""
     known = read_marker(path)
     if known is None or (known.lines, known.head) != (lines, head):
         write_marker(path, replace(known or Marker(), lines=lines, head=head))
+
+
+def goes_on(store: Store, number: int, chain: str) -> bool:
+    """Whether the line that was once the newest is still there, in the store or in an archive of it."""
+    if number == 0:
+        return True
+    archived = store.db.execute("SELECT coalesce(max(last), 0) FROM audit_archives").fetchone()[0]
+    row = store.db.execute("SELECT chain FROM audit WHERE id = ?", (number,)).fetchone()
+    return bool(row["chain"] == chain) if row else number <= archived
+
+
+def newest(store: Store) -> tuple[int, str]:
+    """(number, hash) of the newest line; (0, '') while there is none."""
+    row = store.db.execute("SELECT id, chain FROM audit ORDER BY id DESC LIMIT 1").fetchone()
+    if row is None:
+        row = store.db.execute(
+            "SELECT last AS id, chain FROM audit_archives ORDER BY last DESC LIMIT 1"
+        ).fetchone()
+    return (row["id"], row["chain"] or "") if row else (0, "")
 
 
 def _understood(content: bytes) -> Marker:

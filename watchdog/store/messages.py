@@ -18,7 +18,7 @@ from watchdog.text import redact
 from watchdog.values import TYPE_CHECKING, Any, dataclass, replace
 
 if TYPE_CHECKING:
-    from watchdog.config.notify_settings import NotifySettings
+    from watchdog.config.settings import NotifySettings
     from watchdog.plan.limits import Disarmed
 
 KEPT = timedelta(days=30)

@@ -6,18 +6,17 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 
 from watchdog import store as store_package
 from watchdog.errors import WatchdogError
 from watchdog.model import Reason
-from watchdog.store import audit
-from watchdog.store.marker import marker_path, note_audit, read_marker
+from watchdog.store.marker import goes_on, marker_path, newest, note_audit, read_marker
 from watchdog.store.store import Store, StoreError, Trouble
 from watchdog.system.lock import take
+from watchdog.values import StrPath
 
 
-def open_store(path: Path, now: datetime) -> Store:
+def open_store(path: StrPath, now: datetime) -> Store:
     """The store for writing. A damaged one is set aside and started anew; that one, one that is gone and one that
     is older than what was known of it are disarmed, which people are told like any other disarming.
     """
@@ -30,13 +29,13 @@ def open_store(path: Path, now: datetime) -> Store:
         if error.trouble is not Trouble.DAMAGED or not replace_damaged(path, now):
             raise
         return _open(path)
-    if known is not None and not audit.goes_on(store, known.lines, known.head):
+    if known is not None and not goes_on(store, known.lines, known.head):
         disarm(store, Reason("store.older", {"line": known.lines}), now)
     _note(store)
     return store
 
 
-def look_at_store(path: Path) -> Store | None:
+def look_at_store(path: StrPath) -> Store | None:
     """The store for reading, which leaves no trace; None when there never was one."""
     store = Store.look(path)
     if store is None and read_marker(marker_path(path)) is not None:
@@ -47,17 +46,17 @@ def look_at_store(path: Path) -> Store | None:
     return store
 
 
-def _open(path: Path) -> Store:
+def _open(path: StrPath) -> Store:
     store = Store.open(path)
     store.closing = _note
     return store
 
 
 def _note(store: Store) -> None:
-    note_audit(marker_path(Path(store.path)), *audit.newest(store))
+    note_audit(marker_path(store.path), *newest(store))
 
 
-def is_there(path: Path) -> bool:
+def is_there(path: StrPath) -> bool:
     try:
         return os.lstat(path).st_size > 0
     except FileNotFoundError:
@@ -66,7 +65,7 @@ def is_there(path: Path) -> bool:
         return True  # opening it says what is wrong
 
 
-def _disarmed(path: Path, why: Reason, now: datetime) -> Store:
+def _disarmed(path: StrPath, why: Reason, now: datetime) -> Store:
     store = _open(path)
     disarm(store, why, now)
     _note(store)
@@ -75,12 +74,17 @@ def _disarmed(path: Path, why: Reason, now: datetime) -> Store:
 
 def disarm(store: Store, why: Reason, now: datetime) -> None:
     """Stop acting until a person arms it, with a line in the audit."""
+    from watchdog.store.audit import (  # not at the top: only a store that is gone or damaged needs it
+        Who,
+        audit,
+    )
+
     with store.atomic():
         if store_package.set_armed(store, False, "hermes-watchdog", why, now):
-            audit.audit(store, "disarmed", now, who=audit.Who("hermes-watchdog"), reason=why)
+            audit(store, "disarmed", now, who=Who("hermes-watchdog"), reason=why)
 
 
-def replace_damaged(path: Path, now: datetime) -> Path | None:
+def replace_damaged(path: StrPath, now: datetime) -> str | None:
     """Keep a damaged store under another name and start anew, disarmed; where it is kept.
 
     None for one that is whole after all, or that a newer version wrote.
@@ -88,7 +92,7 @@ def replace_damaged(path: Path, now: datetime) -> Path | None:
     with _alone(path):
         if not store_package.problems(path) or store_package.newer(path):
             return None
-        aside = path.with_name(f"{path.name}.damaged-{now.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}")
+        aside = f"{os.fspath(path)}.damaged-{now.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}"
         try:
             os.link(path, aside, follow_symlinks=False)  # refuses a name that is taken
             os.unlink(path)
@@ -99,15 +103,15 @@ def replace_damaged(path: Path, now: datetime) -> Path | None:
             raise WatchdogError(
                 f"the store {path} is damaged and cannot be set aside: {error.strerror}"
             ) from None
-        _disarmed(path, Reason("store.replaced", {"name": aside.name}), now).close()
+        _disarmed(path, Reason("store.replaced", {"name": os.path.basename(aside)}), now).close()
         return aside
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
+def _alone(path: StrPath) -> Iterator[None]:
     """One process at a time replaces a store: the second finds a whole one."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(path.with_name("recovery.lock"), flags, 0o600)
+    fd = os.open(os.path.join(os.path.dirname(path), "recovery.lock"), flags, 0o600)
     try:
         if not take(fd, tries=100):
             raise WatchdogError(f"another process is replacing the store {path}")

@@ -14,14 +14,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from functools import wraps
-from pathlib import Path
-from urllib.parse import quote
 
 from watchdog import store as store_package
 from watchdog.errors import WatchdogError
 from watchdog.system.files import free_bytes
 from watchdog.system.privileges import hands
-from watchdog.values import TYPE_CHECKING
+from watchdog.values import TYPE_CHECKING, StrPath
 
 if TYPE_CHECKING:
     from typing import ParamSpec, TypeVar
@@ -79,19 +77,19 @@ _HELP = {
 }
 
 
-def store_error(path: str | Path, error: Exception, doing: str = "write") -> StoreError:
+def store_error(path: StrPath, error: Exception, doing: str = "write") -> StoreError:
     """What a failure of SQLite or of the file system means for the store, and what helps."""
     if isinstance(error, OSError):
         trouble = _ERRNOS.get(error.errno or 0, Trouble.OTHER)
     else:
         trouble = _CODES.get((getattr(error, "sqlite_errorcode", None) or 0) & 0xFF, Trouble.OTHER)
     if trouble is Trouble.OTHER:
-        trouble = _of_the_disk(Path(path).parent)
+        trouble = _of_the_disk(os.path.dirname(path))
     lost = "what could not be recorded was not begun; " if doing == RECORD else ""
     return StoreError(f"cannot {doing} the store {path}: {error}; {lost}{_HELP[trouble]}", trouble)
 
 
-def _of_the_disk(folder: Path) -> Trouble:
+def _of_the_disk(folder: str) -> Trouble:
     """SQLite says only "unable to open database file" where it cannot make its journal."""
     free = free_bytes(folder)
     if free is not None and free < 16_384:
@@ -135,10 +133,10 @@ class Store:
         db.row_factory = sqlite3.Row
 
     @classmethod
-    def open(cls, path: Path) -> Store:
+    def open(cls, path: StrPath) -> Store:
         """Open for reading and writing; made with mode 0600 when it is not there."""
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
             _refuse_anothers(path)
             # Autocommit: transactions are begun by atomic() and nowhere else.
             db = sqlite3.connect(path, timeout=10, isolation_level=None)
@@ -147,11 +145,13 @@ class Store:
             raise store_error(path, error) from error
 
     @classmethod
-    def look(cls, path: Path) -> Store | None:
+    def look(cls, path: StrPath) -> Store | None:
         """Open for reading only, leaving no trace;
 
         None when there is no store yet, or only the beginning of one.
         """
+        from urllib.parse import quote  # not at the top: a check opens its store by name
+
         try:
             status = os.lstat(path)
             if stat.S_ISREG(status.st_mode) and status.st_size == 0:
@@ -224,7 +224,7 @@ class Store:
         self.close()
 
 
-def _refuse_special(path: Path, status: os.stat_result) -> None:
+def _refuse_special(path: StrPath, status: os.stat_result) -> None:
     """A pipe would hold us for ever, and a link could lead to anything."""
     if not stat.S_ISREG(status.st_mode):
         raise StoreError(
@@ -234,7 +234,7 @@ def _refuse_special(path: Path, status: os.stat_result) -> None:
         )
 
 
-def _refuse_anothers(path: Path) -> None:
+def _refuse_anothers(path: StrPath) -> None:
     """Who may write the store may approve: root does not act on another user's word, nor anyone on
     everyone's.
     """
@@ -254,7 +254,7 @@ def _refuse_anothers(path: Path) -> None:
         raise StoreError(
             f"others may write the store {path}, and so approve in it; run: chmod 600 {path}", Trouble.FOREIGN
         )
-    if os.geteuid() == 0 and hands(path.parent):
+    if os.geteuid() == 0 and hands(os.path.dirname(path)):
         raise StoreError(
             f"the store {path} lies in a folder that other users may change, and root acts on what it says; "
             "give a folder of root's with --state DIR",

@@ -6,9 +6,8 @@ import errno
 import json
 import os
 import stat
-from pathlib import Path
 
-from watchdog.values import TYPE_CHECKING, Any
+from watchdog.values import TYPE_CHECKING, Any, StrPath
 
 if TYPE_CHECKING:
     from typing import IO
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 SMALL = 200_000  # bytes; no state or unit file of Hermes comes near
 
 
-def open_regular(path: str | Path, buffering: int = 0, follow: bool = True) -> IO[bytes]:
+def open_regular(path: StrPath, buffering: int = 0, follow: bool = True) -> IO[bytes]:
     """Open a file for reading; a pipe or a device of that name would block for ever.
 
     `follow=False` refuses a symbolic link in the last part of the path.
@@ -29,13 +28,13 @@ def open_regular(path: str | Path, buffering: int = 0, follow: bool = True) -> I
     return open(fd, "rb", buffering=buffering)
 
 
-def read_small(path: str | Path, limit: int = SMALL, follow: bool = True) -> bytes:
+def read_small(path: StrPath, limit: int = SMALL, follow: bool = True) -> bytes:
     """The beginning of a regular file, at most `limit` bytes; OSError when there is none or it may not be read."""
     with open_regular(path, follow=follow) as file:
         return file.read(limit)
 
 
-def read_text(path: str | Path, limit: int = SMALL) -> str:
+def read_text(path: StrPath, limit: int = SMALL) -> str:
     """The beginning of a file as text; '' when it cannot be read."""
     try:
         return read_small(path, limit).decode("utf-8", "replace")
@@ -43,7 +42,7 @@ def read_text(path: str | Path, limit: int = SMALL) -> str:
         return ""
 
 
-def read_object(path: str | Path, limit: int = SMALL, follow: bool = True) -> dict[str, Any]:
+def read_object(path: StrPath, limit: int = SMALL, follow: bool = True) -> dict[str, Any]:
     """The JSON object in a small file; {} when there is none, or the file is a link, a folder or something else.
 
     PermissionError when the file is there and may not be read: that is not the same as none.
@@ -57,7 +56,7 @@ def read_object(path: str | Path, limit: int = SMALL, follow: bool = True) -> di
     return value if isinstance(value, dict) else {}
 
 
-def free_bytes(folder: str | Path) -> int | None:
+def free_bytes(folder: StrPath) -> int | None:
     """Room left for us on the folder's volume; 0 on one that is read-only, None when that cannot be told."""
     try:
         volume = os.statvfs(folder)

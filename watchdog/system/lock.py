@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
 
 from watchdog.errors import WatchdogError
 from watchdog.system.procfs import lock_holder
 from watchdog.text import ago
+from watchdog.values import StrPath
 
 NAME = "check.lock"
 LAST_RESORT = 15.0  # seconds after the limit for a check that hangs where no signal reaches it
@@ -36,11 +36,11 @@ class TooLong(WatchdogError):
 
 
 @contextmanager
-def one_at_a_time(state: Path, now: datetime, what: str = "check", name: str = NAME) -> Iterator[None]:
+def one_at_a_time(state: StrPath, now: datetime, what: str = "check", name: str = NAME) -> Iterator[None]:
     """Hold the lock of this home, or say who does. The kernel lets go of it however this process ends."""
-    path = state / name
+    path = os.path.join(state, name)
     try:
-        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.makedirs(state, mode=0o700, exist_ok=True)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         space = "free space or " if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
@@ -70,10 +70,10 @@ def take(fd: int, tries: int = 1, sleep: Callable[[float], None] = time.sleep) -
     return False
 
 
-def at_work(state: Path, now: datetime) -> str:
+def at_work(state: StrPath, now: datetime) -> str:
     """Who holds the lock, in words; '' when no process does. Leaves no trace and never holds the lock itself."""
-    path = state / NAME
-    if not lock_holder(str(path)):
+    path = os.path.join(state, NAME)
+    if not lock_holder(path):
         return ""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from watchdog.errors import WatchdogError
+from watchdog.values import StrPath
 
 ANYONE = -1
 _LINKS = 40  # as many as the kernel follows
@@ -133,3 +134,24 @@ def _groups(uid: int, gid: int) -> list[int]:
         return sorted({gid, *os.getgrouplist(record.pw_name, record.pw_gid)})
     except KeyError:
         return [gid]  # a user of some container
+
+
+def open_to_others(path: StrPath, what: str) -> str:
+    """Why this file is not ours alone: who can write a rule, a recipe or the list of approvers can act as
+    us, or blind us.
+    """
+    try:
+        status = os.stat(path)
+    except OSError:
+        return ""
+    loose = 0o022 if os.getuid() == 0 else 0o002
+    if status.st_mode & loose:
+        return f"others may write this file, and {what}; chmod go-w {path}"
+    if status.st_uid not in (0, os.getuid()):
+        return f"this file belongs to somebody else, and {what}; chown it: {path}"
+    folder = os.stat(parent := os.path.dirname(path))
+    if folder.st_mode & loose and not folder.st_mode & stat.S_ISVTX:
+        return f"others may put another file in its place, and {what}; chmod go-w {parent}"
+    if folder.st_uid not in (0, os.getuid()):
+        return f"its folder belongs to somebody else, and {what}; chown it: {parent}"
+    return ""

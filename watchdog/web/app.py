@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from watchdog.config.notify_settings import LANGUAGES
+from watchdog.config.settings import LANGUAGES
 from watchdog.errors import WatchdogError
 from watchdog.reports.page import Live, message_page
 from watchdog.text import harmless

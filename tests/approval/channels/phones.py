@@ -7,7 +7,7 @@ from typing import Any
 
 from talk import Matrix, Ntfy, Telegram, code_in
 
-from watchdog.config.notify_settings import Approver, Channel, NotifySettings, ReplySettings, Secret
+from watchdog.config.settings import Approver, Channel, NotifySettings, ReplySettings, Secret
 
 TOKEN = "1234567890:AAHsecretsecretsecretsecretsecret12"
 SOON = timedelta(seconds=3)

@@ -11,7 +11,7 @@ from phones import TOKEN, OnMatrix, OnNtfy, OnTelegram, settings
 from talk import NOW, Change, Matrix, Ntfy, Telegram, code_in, hear, incident, plan, report, running, tell
 
 from watchdog.approval.channels.own_bot import same_bot
-from watchdog.config.notify_settings import Channel, Secret
+from watchdog.config.settings import Channel, Secret
 from watchdog.store import Store
 from watchdog.store import plans as rows
 

@@ -14,7 +14,7 @@ from talk import MINUTE, NOW, code_in, ended, incident, plan, report, tell
 from talk import hear as hear_from
 
 from watchdog.approval import record as approval
-from watchdog.config.notify_settings import Channel, Secret, Target
+from watchdog.config.settings import Channel, Secret, Target
 from watchdog.model import Change, Hold, plain
 from watchdog.store import Store, messages, questions
 from watchdog.store import plans as rows

@@ -21,7 +21,7 @@ from datetime import datetime, timedelta
 from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
-from watchdog.config.notify_settings import Channel
+from watchdog.config.settings import Channel
 from watchdog.errors import WatchdogError
 from watchdog.model import Plan
 

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 
 from watchdog.approval.channels.base import LONG, ChannelError, Collected, QuestionText, Reply
 from watchdog.approval.channels.request import Request, fetch, mapping
-from watchdog.config.notify_settings import Channel
+from watchdog.config.settings import Channel
 from watchdog.notify.layout import render
 
 KIND = "matrix"

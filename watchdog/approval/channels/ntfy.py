@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from watchdog.approval.channels.base import LONG, ChannelError, Collected, QuestionText, Reply
 from watchdog.approval.channels.request import Request, fetch, mapping
-from watchdog.config.notify_settings import Approver, Channel
+from watchdog.config.settings import Approver, Channel
 
 KIND = "ntfy"
 _TOPIC = re.compile(r"[A-Za-z0-9_-]{1,57}")  # 64 with the ending of the answer topic

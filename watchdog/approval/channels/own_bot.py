@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from watchdog.config.notify_settings import Channel
+from watchdog.config.settings import Channel
 from watchdog.system.files import read_text
 
 _LONGEST = 1_000_000  # bytes of a file that may hold the token

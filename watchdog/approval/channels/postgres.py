@@ -12,7 +12,7 @@ from typing import Any
 
 from watchdog.approval.channels.base import ChannelError, Collected, QuestionText, Reply, ShownPlan
 from watchdog.approval.record import LENGTH
-from watchdog.config.notify_settings import Channel
+from watchdog.config.settings import Channel
 from watchdog.fleet import mailbox, postgres
 from watchdog.fleet.schema import CHANNEL
 

@@ -13,7 +13,7 @@ from http.client import HTTPException
 from typing import Any
 
 from watchdog.approval.channels.base import ChannelError
-from watchdog.config.notify_settings import Channel
+from watchdog.config.settings import Channel
 
 BIG = 4_000_000  # bytes read of one answer; ten thousand messages fit
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from watchdog.approval.channels.base import LONG, ChannelError, Collected, QuestionText, Reply
 from watchdog.approval.channels.request import Request, fetch, mapping
-from watchdog.config.notify_settings import Channel
+from watchdog.config.settings import Channel
 
 KIND = "telegram"
 PAGES = 20  # of a hundred messages each; the rest waits for the next check

@@ -1,205 +1,128 @@
-"""The `notify:` and `replies:` settings: where messages go, how often, and who may answer."""
+"""settings.yaml → Settings: the user's over the shipped one, every mistake told with its line."""
 
 from __future__ import annotations
 
 import os
 import re
-import stat
-from collections.abc import Mapping
 from datetime import datetime, time, timedelta, tzinfo
 
+from watchdog import config
+from watchdog.config.rules import read_file
+from watchdog.config.settings import (
+    ENVIRONMENT,
+    LANGUAGES,
+    NAME,
+    Approver,
+    Channel,
+    Limits,
+    NotifySettings,
+    QuietHours,
+    ReplySettings,
+    Secret,
+    Settings,
+    Target,
+    Weekly,
+    others_may_write,
+    zone_of,
+)
 from watchdog.config.yaml import Section
-from watchdog.config.zone import zone_of
-from watchdog.errors import WatchdogError
+from watchdog.errors import ConfigError, Problem
 from watchdog.model import SEVERITIES
 from watchdog.text import harmless
-from watchdog.values import Any, dataclass
+from watchdog.values import Any, StrPath, replace
 
-LANGUAGES = ("en", "zh")
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 FORMATS = ("auto", "text", "markdown", "html")
-ENVIRONMENT = "HERMES_WATCHDOG_NOTIFY"  # one or more target URLs, for those who have no settings file yet
-_IDS = {"telegram": r"[1-9]\d{0,18}", "matrix": r"@[^\s:]+:\S+"}  # ntfy's approvers have topics
-_BIG = 65_536  # bytes of a secret file
 _LOOPBACK = r"http://(?:localhost|127(?:\.[0-9]{1,3}){3}|\[::1\])(?::[0-9]{1,5})?(?:/[\w./~-]*)?"
 
 
-@dataclass(frozen=True)
-class Secret:
-    """A value that is never printed; it is looked up when it is used, so that a quiet check reads no file."""
-
-    value: str = ""
-    env: str = ""
-    file: str = ""
-    where: str = ""  # "rules/settings.yaml:12: targets: url", for error texts
-
-    def __str__(self) -> str:
-        return "[secret]"
-
-    __repr__ = __str__
-
-    def reveal(self, environ: Mapping[str, str] | None = None) -> str:
-        """The value itself; WatchdogError says what to do when it cannot be had."""
-        text = self.value
-        if self.env:
-            text = (os.environ if environ is None else environ).get(self.env, "")
-            if not text.strip():
-                raise WatchdogError(f"{self.where}: the environment variable {self.env} is not set")
-        elif self.file:
-            text = self._from_file()
-        if not text.strip():
-            raise WatchdogError(f"{self.where}: the value is empty")
-        return text.strip()
-
-    def lines(self) -> tuple[str, ...]:
-        """The values when there may be several, apart by spaces or lines; a line with # is a remark."""
-        lines = (line.strip() for line in self.reveal().splitlines())
-        return tuple(word for line in lines if not line.startswith("#") for word in line.split())
-
-    def _from_file(self) -> str:
-        path = os.path.expanduser(self.file)
-        try:
-            # Opened once and asked about itself, so that the file cannot be exchanged between look and read.
-            handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError as error:
-            raise WatchdogError(f"{self.where}: cannot read {path}: {error.strerror}") from None
-        try:
-            about = os.fstat(handle)
-            if not stat.S_ISREG(about.st_mode):
-                raise WatchdogError(f"{self.where}: {path} is not a file")
-            if about.st_mode & 0o077:
-                raise WatchdogError(
-                    f"{self.where}: {path} holds a secret and others may open it (mode {about.st_mode & 0o777:04o}); run: chmod 600 {path}"
-                )
-            if about.st_uid not in (os.geteuid(), 0):
-                raise WatchdogError(
-                    f"{self.where}: {path} belongs to another user; run: chown $(id -un) {path}"
-                )
-            return os.read(handle, _BIG).decode("utf-8", "replace")
-        finally:
-            os.close(handle)
-
-
-@dataclass(frozen=True)
-class Target:
-    """One place that messages are sent to."""
-
-    name: str
-    url: Secret
-    tags: tuple[str, ...] = ()
-    at_least: str = "info"
-    format: str = "auto"
-    time_limit: timedelta = timedelta(seconds=20)
-
-
-@dataclass(frozen=True)
-class QuietHours:
-    """From one time of the day to another, where the reader is; only critical messages pass."""
-
-    start: time
-    end: time
-    zone: tzinfo | None = None  # None: where the machine is
-
-    def ends(self, now: datetime) -> datetime | None:
-        """When the quiet hours that now lies in are over; None when it lies in none."""
-        local = now.astimezone(self.zone)
-        clock = local.time().replace(tzinfo=None)
-        inside = (
-            self.start <= clock < self.end
-            if self.start < self.end
-            else clock >= self.start or clock < self.end
+def load_settings(folder: StrPath) -> Settings:
+    """The settings of one configuration folder; the defaults when it has none."""
+    path = os.path.join(folder, NAME)
+    if not os.path.lexists(path):  # a link to nowhere is a mistake, not a wish for the defaults
+        return Settings(notify=read_notify(None))  # a target may still be in the environment
+    problems: list[Problem] = []
+    settings = Settings()
+    sections = read_file(path, problems)
+    if why := others_may_write(path):
+        problems.append(Problem(str(path), 1, why))
+    if len(sections) > 1:
+        problems.append(
+            Problem(str(path), sections[1].line, "only one document ('---') belongs in the settings")
         )
-        if not inside or self.start == self.end:
-            return None
-        # Built from the time of the day, so that the end is right on the night the clocks change.
-        end = datetime.combine(local.date(), self.end, self.zone)
-        return (end if clock < self.end else end + timedelta(days=1)).astimezone(now.tzinfo)
+    for section in sections[:1]:
+        section.path = str(path)
+        zone = section.text("timezone", "local")
+        try:
+            zone_of(zone)
+        except ValueError as error:
+            section.wrong_at("timezone", str(error))
+        settings = Settings(
+            unit=section.text("unit", "auto"),
+            timezone=zone,
+            time_limit=section.duration("time_limit", None).total_seconds()
+            if section.has("time_limit")
+            else 300.0,
+            backups=section.flag("backups", True),
+            keep_history=section.duration(
+                "keep_history", timedelta(days=400), least=timedelta(days=35), most=timedelta(days=36500)
+            ),
+            keep_backups=section.number("keep_backups", 3, least=1, most=100),
+            page=_page_path(section),
+            page_private=section.flag("page_private", False),
+            limits=read_limits(section.section("limits", None), section.section("approval", None)),
+            notify=read_notify(section.section("notify", None), section.section("replies", None)),
+            where=str(path),
+        )
+        settings = _with_fleet(settings, section)
+        section.done()
+    if problems:
+        raise ConfigError(problems)
+    return settings
 
 
-@dataclass(frozen=True)
-class Weekly:
-    """A moment of the week, where the reader is."""
-
-    weekday: int  # 0 is Monday
-    at: time
-
-    def last(self, local: datetime) -> datetime:
-        """The newest such moment that is not after this one."""
-        day = local.date() - timedelta(days=(local.weekday() - self.weekday) % 7)
-        moment = datetime.combine(day, self.at, local.tzinfo)
-        return moment if moment <= local else moment - timedelta(days=7)
+def _page_path(section: Section) -> str:
+    """Where the status page goes; cron has no folder of its own, so the path is a whole one."""
+    path = os.path.expanduser(section.text("page", ""))
+    if path and not os.path.isabs(path):
+        section.wrong_at("page", f"'{path}' is not a whole path; write /srv/www/hermes.html or ~/hermes.html")
+    elif path.endswith("/"):
+        section.wrong_at("page", f"'{path}' is a folder; write the name of a file, such as {path}hermes.html")
+    return path
 
 
-@dataclass(frozen=True)
-class Approver:
-    """Someone who may answer on one channel, and how the channel knows them."""
-
-    name: str
-    id: str = ""  # Telegram's user number, Matrix' @name:server
-    topic: Secret | None = None  # ntfy: the secret topic this person listens to
-
-
-@dataclass(frozen=True)
-class Channel:
-    """One way back: where to ask, whose answer counts."""
-
-    kind: str  # a key of replies.KINDS
-    server: str
-    approvers: tuple[Approver, ...]
-    token: Secret | None = None
-    room: str = ""  # Matrix' room, Telegram's group; empty: each approver alone
-    escalation: bool = False  # asked only when half of the time has passed without an answer
-    time_limit: timedelta = timedelta(seconds=10)
-
-    @property
-    def unmatched(self) -> tuple[Approver, ...]:
-        """Approvers whose id no answer can bear: a name where Telegram sends a number."""
-        form = _IDS.get(self.kind, "")
-        return tuple(approver for approver in self.approvers if not re.fullmatch(form, approver.id))
+def _with_fleet(settings: Settings, section: Section) -> Settings:
+    """With what the sections of a fleet say; most hosts have none, and load nothing for it."""
+    if not any(section.has(name) for name in ("metrics", "alertmanager", "fleet")):
+        return settings
+    fleet, notify = config.read_fleet(section, settings.notify)
+    return replace(settings, fleet=fleet, notify=notify)
 
 
-@dataclass(frozen=True)
-class ReplySettings:
-    """The channels and how long a check waits for an answer."""
-
-    channels: tuple[Channel, ...] = ()
-    wait: timedelta = timedelta(minutes=2)
-
-
-@dataclass(frozen=True)
-class NotifySettings:
-    """Everything about telling people."""
-
-    targets: tuple[Target, ...] = ()
-    language: str = "en"
-    quote_logs: bool = False
-    per_hour: int = 6
-    quiet: QuietHours | None = None
-    daily_summary: time | None = None
-    weekly_summary: Weekly | None = None
-    escalate_to: tuple[str, ...] = ()  # tags of targets that hear of a question only when no answer came
-    ping: Secret | None = None
-    ping_limit: timedelta = timedelta(seconds=5)
-    host: str = ""  # how messages call this machine; its own name unless told
-    replies: ReplySettings = ReplySettings()
-    zone: tzinfo | None = (
-        None  # where the readers are: of quiet hours, the daily summary and all times in messages
-    )
-
-    def summary_due(self, last: datetime | None, now: datetime) -> bool:
-        """Whether the daily summary is due, by the readers' clock."""
-        local = now.astimezone(self.zone)
-        if self.daily_summary is None or local.time().replace(tzinfo=None) < self.daily_summary:
-            return False
-        return last is None or last.astimezone(self.zone).date() < local.date()
-
-    def week_due(self, last: datetime | None, now: datetime) -> bool:
-        """Whether the weekly summary is due; the first one on its own day, a missed one as soon as possible."""
-        if self.weekly_summary is None:
-            return False
-        local = now.astimezone(self.zone)
-        moment = self.weekly_summary.last(local)
-        return moment.date() == local.date() if last is None else last < moment
+def read_limits(limits: Section | None, approval: Section | None = None) -> Limits:
+    """The two sections of settings.yaml; what is missing keeps its default."""
+    given: dict[str, object] = {}
+    basic = Limits()
+    if limits is not None:
+        given |= {
+            "per_hour": limits.number("per_hour", basic.per_hour, least=0, most=60),
+            "per_day": limits.number("per_day", basic.per_day, least=0, most=1000),
+            "grace": limits.duration("grace", basic.grace),
+            "longest_pause": limits.duration("longest_pause", basic.longest_pause),
+            "remember_failures": limits.duration("remember_failures", basic.remember_failures),
+            "wait_for_turns": limits.duration("wait_for_turns", basic.wait_for_turns, least=timedelta(0)),
+            "free_space": limits.number("free_space", basic.free_space, most=10**15),
+        }
+        limits.done()
+    if approval is not None:
+        given |= {
+            "auto": approval.names("auto", ()),
+            "refused_for": approval.duration("refused_for", basic.refused_for),
+            "wrong_tries": approval.number("wrong_tries", basic.wrong_tries, least=1, most=100),
+            "locked_for": approval.duration("locked_for", basic.locked_for),
+        }
+        approval.done()
+    return Limits(**given)  # type: ignore[arg-type]
 
 
 def read_notify(section: Section | None, replies: Section | None = None) -> NotifySettings:
