@@ -7,7 +7,9 @@ import sqlite3
 import threading
 from datetime import datetime, timedelta
 
-from . import person
+import pytest
+
+from . import parts, person
 from .conftest import both
 from .gateway import UNIT, Gateway
 from .waiting import until
@@ -15,11 +17,16 @@ from .waiting import until
 SMALL_LOGS = "agent: {restart_drain_timeout: 5}\nlogging: {max_size_mb: 1, backup_count: 3}\n"
 
 
-def test_a_busy_gateway_and_its_update_from_0_13_to_0_19_give_no_finding(lab):
-    it = lab("0.13.0", platforms=("telegram", "qqbot"), settings=person.SETTINGS, config=SMALL_LOGS)
+LATER = [pytest.param("0.19.0", other, marks=pytest.mark.thorough) for other in parts.VERSIONS[2:]]
+
+
+@pytest.mark.parametrize(("before", "after"), [("0.13.0", "0.19.0"), *LATER])
+@pytest.mark.takes_at_most(600)
+def test_a_busy_gateway_and_its_update_give_no_finding(lab, before, after):
+    it = lab(before, platforms=("telegram", "qqbot"), settings=person.SETTINGS, config=SMALL_LOGS)
     it.gateway.start()
     live_through(it)
-    it.gateway = update(it, "0.19.0")
+    it.gateway = update(it, after)
     live_through(it, starts=2)
     assert person.messages(it) == []
     # The same home looked at as of every minute of the next hour: silence does not turn into an alarm.
@@ -52,6 +59,7 @@ def live_through(it, starts: int = 1) -> None:
     it.world.do("llm", "behave", match="one hiccup", do="overloaded", times=1)
     gateway.tell("one hiccup", chat=47)
     gateway.wait_for("response ready: platform=telegram chat=47", times=starts)
+    gateway.answers("请把昨天的报告发给我，谢谢！", chat=48)
     gateway.answers("hello group", chat=-100, user=7, title="Team")
     gateway.answers("hello group too", chat=-100, user=8, title="Team")
     # not the one that a person typed
