@@ -401,6 +401,7 @@ def test_jobs_of_the_clock_that_fail_or_do_not_run_are_named(lab, version):
     )
     it.world.set("telegram", refusals={"99": SENDS["gone"]})
     it.gateway.wait_for("Job 'weather' failed", times=2, name="agent.log", within=450)
+    it.watchdog.until_found("cron-failing")
     told = found(it)
     assert ("cron-failing", "weather") in told and ("cron-undelivered", "news") in told, told
 
@@ -479,7 +480,9 @@ def test_a_gateway_that_a_signal_halts_is_called_frozen(lab, version):
     it.gateway.answers("hello")
     it.gateway.freeze(timedelta(minutes=6))
     later = f"{datetime.now() + timedelta(minutes=6):%Y-%m-%d %H:%M:%S}"
-    assert list(found(it, "--now", later)) == [("gateway-wedged", "gateway")]
+    told = found(it, "--now", later)
+    it.machine.kill(it.gateway.process)
+    assert list(told) == [("gateway-wedged", "gateway")], told
 
 
 @both
