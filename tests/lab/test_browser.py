@@ -253,6 +253,13 @@ def test_every_page_is_readable_at_each_width_and_by_a_screen_reader(site: Site,
             assert browser.loaded() == []
 
 
+def test_the_page_can_be_installed(site: Site, browser: Browser) -> None:
+    browser.go(site.address)
+    assert browser.cdp("Page.getAppManifest", {})["errors"] == []
+    found = browser.cdp("Page.getInstallabilityErrors", {})["installabilityErrors"]
+    assert [error["errorId"] for error in found] == []
+
+
 def test_the_file_is_one_request_of_less_than_100_kb(site: Site, browser: Browser) -> None:
     page = site.folder / "file.html"
     site.run("status", "--html", str(page))

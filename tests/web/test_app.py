@@ -378,6 +378,8 @@ def test_the_page_is_in_the_readers_language_and_can_be_changed(start: Callable[
 
 
 def test_the_page_can_be_installed_on_a_phone(site: Site) -> None:
+    # Without the attribute a browser asks for the manifest without the login of a proxy.
+    assert '<link rel="manifest" href="/manifest.webmanifest" crossorigin="use-credentials">' in site.get("/")
     text = site.get("/manifest.webmanifest")
     for size in (192, 512):
         assert f"/static/icon-{size}.png" in text
