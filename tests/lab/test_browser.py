@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -251,6 +252,15 @@ def test_every_page_is_readable_at_each_width_and_by_a_screen_reader(site: Site,
                 assert found == [], [(each["id"], [node["html"] for node in each["nodes"]]) for each in found]
         if name == "file":
             assert browser.loaded() == []
+
+
+def test_a_store_that_another_process_holds_is_told_on_the_page(site: Site, browser: Browser) -> None:
+    (store,) = (site.folder / "state").glob("*/watchdog.db")
+    with closing(sqlite3.connect(store, isolation_level=None)) as db:
+        db.execute("BEGIN EXCLUSIVE")
+        browser.go(site.address)
+        assert "database is locked" in browser.text()
+    until(browser, "Waits for your answer")
 
 
 def test_the_page_can_be_installed(site: Site, browser: Browser) -> None:

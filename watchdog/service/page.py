@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -22,20 +23,18 @@ RANGE = timedelta(days=7)
 
 def past_of(job: Job, span: timedelta = RANGE) -> history.Past:
     """The last days of one home; nothing when its store cannot be read, which the status says."""
-    start = job.now - span
-    try:
+    with suppress(WatchdogError, sqlite3.Error, ValueError):
         store = job.look_at_store()
-        if store is None:
-            return history.Past(str(job.home), start, job.now, 0)
-        with store:
-            return history.gather(store, str(job.home), start, job.now)
-    except (WatchdogError, sqlite3.Error, ValueError):
-        return history.Past(str(job.home), start, job.now, 0)
+        if store is not None:
+            with store:
+                return history.gather(store, str(job.home), job.now - span, job.now)
+    return history.Past(str(job.home), job.now - span, job.now, 0)
 
 
 def page_of(job: Job, status: Status, reader: Reader, live: Live | None = None) -> str:
-    """The whole page as HTML."""
-    return status_page(status, past_of(job), reader, live)
+    """The whole page as HTML; a store that could not be read is not waited for again."""
+    past = history.Past(str(job.home), job.now - RANGE, job.now, 0) if status.store_error else past_of(job)
+    return status_page(status, past, reader, live)
 
 
 def write_after_check(job: Job, error: str = "", look: Callable[[Job], Status] = gather) -> str:

@@ -108,9 +108,9 @@ class View:
         """
         job, status = self.current()
         parts = [str(status.light), str(status.last), *(str(incident.id) for incident in status.open)]
-        with suppress(WatchdogError, sqlite3.Error, ValueError):  # the status says that the store is damaged
-            store = job.look_at_store()
-            if store is not None:
+        with suppress(WatchdogError, sqlite3.Error, ValueError):
+            # A store that is damaged or locked is told by the status; it is not waited for again.
+            if not status.store_error and (store := job.look_at_store()) is not None:
                 with store:
                     parts += [f"{stored.id}{stored.state}" for stored in rows.newest(store, 20)]
         return str(abs(hash(tuple(parts))))
