@@ -187,6 +187,27 @@ def test_without_an_engine_the_command_for_the_host_is_told() -> None:
     assert not found.may_act and "On its host: docker restart abababababab" in in_english(found.why_not)
 
 
+def test_an_engine_that_is_down_does_not_take_the_name_of_the_container_away() -> None:
+    down = Reason(MayNot.ENGINE_FAILS, {"tool": "docker", "words": "Cannot connect"})
+    hidden = alive(containers=(), troubles=(down,), last_name="hermes-gateway")
+    assert in_english(hidden.place(4711)) == "in container hermes-gateway (process 4711 outside)"
+    assert "runs in container hermes-gateway (abababababab), which" in in_english(hidden.why_not)
+    gone = dead(containers=(), troubles=(down,), last_id=ID, last_name="hermes-gateway")
+    assert "last seen in container hermes-gateway (abababababab), which" in in_english(gone.why_not)
+
+
+@pytest.mark.parametrize(
+    ("kept", "name"), [("hermes.1_x-y", "hermes.1_x-y"), ("$(reboot)", ""), (7, ""), (None, "")]
+)
+def test_a_name_that_was_kept_is_shown_only_when_docker_would_allow_it(
+    home: Path, kept: object, name: str
+) -> None:
+    last_seen_in(ID, home)
+    (home / "state" / FILE).write_text(json.dumps({"container": ID, "container_name": kept}))
+    ask, _ = engine({"ps": Ran(1, "Cannot connect")})
+    assert look(home, ask).last_name == name
+
+
 def test_the_lock_held_in_a_container_without_this_volume_is_not_believed() -> None:
     stranger = replace(BOX, name="postgres", mounts=(Mount("/srv/db"),))
     found = alive(containers=(stranger,))

@@ -189,14 +189,15 @@ def test_an_engine_that_is_down_is_told_and_nothing_is_started_in_its_stead(box)
     it.gateway.answers("still there?")
     person.is_quiet(it)
     status = it.watchdog("status").text
-    assert f"in container {it.gateway.id[:12]} (process {it.gateway.pid} outside)" in status, status
+    assert outside(it) in status, status
     it.gateway.kill()
     until(lambda: it.gateway.pid == 0, "the gateway is gone")
     it.watchdog.until_found("gateway-down")
     for _ in range(3):
         report = it.watchdog.json("check")
     assert person.open_rules(report) == ["gateway-down"], report
-    assert "Cannot connect to the Docker daemon" in str(report["plans"]), report["plans"]
+    waits = f"last seen in container {NAME} ({it.gateway.id[:12]}), which cannot be started from here: docker cannot be asked"
+    assert waits in str(report["plans"]), report["plans"]
     assert not any("approve " in text for text in person.messages(it)), person.messages(it)
     assert it.gateway.pid == 0 and it.gateway.starts() == 1
     it.machine.start_engine()

@@ -17,7 +17,7 @@ from typing import Any
 from watchdog.gateway.cgroup import container_of, in_cgroup, in_other_namespace
 from watchdog.gateway.facts import Container, Mount, Surroundings
 from watchdog.gateway.inside import every_process, neighbours, processes_in, service_for, service_of
-from watchdog.gateway.last_life import last_container
+from watchdog.gateway.last_life import CONTAINER_NAME, last_container
 from watchdog.gateway.reasons import MayNot
 from watchdog.model import Reason
 from watchdog.system import commands
@@ -31,7 +31,6 @@ TOOLS = ("docker", "podman")
 LIMIT = 10  # seconds; an answer takes a tenth of one, a hung engine must not hold a check
 _MOST = 200  # containers
 _ID = re.compile(r"[0-9a-f]{64}")
-_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}")
 _NO_SUCH = re.compile(r"(?i)no such (?:object|container)")
 _VOLUMES = re.compile(
     r"/volumes/[^/]+/_data(?:/|$)"
@@ -63,11 +62,13 @@ def surroundings(home: Path, state: Path, pid: int, chosen: bool, ask: Runner) -
             service = service_of(pid)
             others = neighbours(every_process(), pid, service) if service else ()
             return Surroundings(service=service, neighbours=others, other_namespace=in_other_namespace(pid))
-        return _around_living(pid, container_id, _Engines(ask, tool))
-    last_id = last_container(state)
+        seen = _around_living(pid, container_id, _Engines(ask, tool))
+        last_id, name = last_container(state)
+        return replace(seen, last_name=name) if last_id == container_id else seen
+    last_id, name = last_container(state)
     if not (chosen or last_id or _signs(home)):
         return Surroundings()
-    return _around_dead(home, last_id, _Engines(ask, ""))
+    return replace(_around_dead(home, last_id, _Engines(ask, "")), last_name=name)
 
 
 def _around_living(pid: int, container_id: str, engines: _Engines) -> Surroundings:
@@ -240,7 +241,7 @@ def _container(line: str, tool: str) -> Container | None:
         return None
     return Container(
         known["id"],
-        name if _NAME.fullmatch(name) else "",
+        name if CONTAINER_NAME.fullmatch(name) else "",
         tool,
         mounts,
         known["running"] is True,

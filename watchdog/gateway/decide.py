@@ -135,25 +135,38 @@ def _no_container(facts: HostFacts) -> Reason:
     around = facts.around
     if around.troubles and around.last_id:
         trouble = around.troubles[0]
-        fields = {"id": around.last_id[:12], "tool": trouble.fields["tool"], "why": trouble}
-        return Reason(MayNot.CONTAINER_DOWN, fields)
+        fields = {"container": _titled(around.last_name, around.last_id), "id": around.last_id[:12]}
+        return Reason(MayNot.CONTAINER_DOWN, {**fields, "tool": trouble.fields["tool"], "why": trouble})
     if around.troubles:
         return around.troubles[0]
     return Reason(MayNot.CONTAINER_UNKNOWN, {"home": facts.home, "inside": around.inner_home or "/opt/data"})
 
 
+def _titled(name: str, container_id: str) -> str:
+    return f"{name} ({container_id[:12]})" if name else container_id[:12]
+
+
 def _hidden_container(facts: HostFacts) -> Supervisor:
     """The gateway lives in a container that no engine shows us."""
     around, short_id = facts.around, facts.around.id[:12]
-    kind = PODMAN if around.tool == "podman" else DOCKER
-    known = Supervisor(kind, short_id, found=Reason(Found.CGROUP), container=short_id, container_id=around.id)
-    known = replace(known, shares_pids=around.shares_pids)
+    title = around.last_name or short_id
+    known = Supervisor(
+        PODMAN if around.tool == "podman" else DOCKER,
+        title,
+        found=Reason(Found.CGROUP),
+        container=title,
+        container_id=around.id,
+        shares_pids=around.shares_pids,
+    )
     if around.service and facts.uid in (0, facts.pid_uid) and facts.pid_uid == facts.owner_uid:
         notes = (Reason(Warn.LEFT_ALONE, {"names": around.neighbours}),) if around.neighbours else ()
         return replace(
             known, kind=S6, unit=around.service.name, uid=facts.owner_uid, by_signal=True, notes=notes
         )
-    fields = {"id": short_id, "command": f"{around.tool} restart {short_id}"}
+    fields = {
+        "container": _titled(around.last_name, around.id),
+        "command": f"{around.tool} restart {short_id}",
+    }
     own = Reason(MayNot.ENGINE_OTHER, {"tool": around.tool, "owner": facts.owner})
     why = around.troubles[0] if around.troubles else own
     return replace(known, may_act=False, why_not=Reason(MayNot.CONTAINER_HIDDEN, {**fields, "why": why}))

@@ -95,6 +95,7 @@ class Surroundings:
     tool: str = ""  # docker or podman, by its cgroup
     signs: bool = False  # the home shows that its gateway runs in some container
     last_id: str = ""  # of the container that we last saw the gateway in
+    last_name: str = ""  # its name at that time: what an engine that is down cannot tell
     containers: tuple[Container, ...] = ()
     troubles: tuple[Reason, ...] = ()  # why an engine gave no answer
     service: Service | None = None

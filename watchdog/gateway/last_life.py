@@ -17,6 +17,8 @@ from watchdog.values import StrPath, regex
 
 FILE = "gateway-environment.json"
 _CONTAINER = regex(r"[0-9a-f]{64}")
+_FOLDER = regex(r" (/\S*/containers/[0-9a-f]{64})/hostname ")
+CONTAINER_NAME = regex(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}")
 _NAME = regex(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _SET = regex(r"(?m)^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]{0,63})\s*=")
 # Of a terminal, a session or a service manager: no gateway misses them.
@@ -40,19 +42,47 @@ def remember(home: StrPath, state: StrPath) -> None:
         fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with open(fd, "w") as file:
             kept = [name for name in names if _NAME.fullmatch(name)]
-            json.dump({"life": life, "container": container_of(pid)[1], "names": kept}, file)
+            container_id = container_of(pid)[1]
+            container = {"container": container_id, "container_name": _name_on_disk(pid, container_id)}
+            json.dump({"life": life, **container, "names": kept}, file)
         os.replace(part, os.path.join(state, FILE))
     except OSError:
         return  # of another user, or no room: a start goes without this advice
 
 
-def last_container(state: StrPath) -> str:
-    """The id of the container that the gateway was last seen in; '' when it was in none."""
-    try:
-        found = read_object(os.path.join(state, FILE), follow=False).get("container")
-    except OSError:
+def _name_on_disk(pid: int, container_id: str) -> str:
+    """The name that docker keeps in the container's folder: an engine that is down tells none, and an id alone tells
+    a person nothing. '' for podman, and where we may not look.
+    """
+    if not container_id:
         return ""
-    return found if isinstance(found, str) and _CONTAINER.fullmatch(found) else ""
+    found = _FOLDER.search(read_text(f"/proc/{pid}/mountinfo"))
+    folder = (
+        found[1]
+        if found and found[1].endswith(container_id)
+        else f"/var/lib/docker/containers/{container_id}"
+    )
+    try:
+        name = read_object(f"{folder}/config.v2.json", follow=False).get("Name")
+    except PermissionError:
+        return ""
+    return _container_name(name.lstrip("/")) if isinstance(name, str) else ""
+
+
+def _container_name(name: object) -> str:
+    return name if isinstance(name, str) and CONTAINER_NAME.fullmatch(name) else ""
+
+
+def last_container(state: StrPath) -> tuple[str, str]:
+    """The id and the name of the container that the gateway was last seen in; '' for what is not known."""
+    try:
+        known = read_object(os.path.join(state, FILE), follow=False)
+    except OSError:
+        return "", ""
+    found = known.get("container")
+    if not isinstance(found, str) or not _CONTAINER.fullmatch(found):
+        return "", ""
+    return found, _container_name(known.get("container_name"))
 
 
 def missing(home: StrPath, state: StrPath, given: Iterable[str]) -> tuple[str, ...]:
