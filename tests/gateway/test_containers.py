@@ -119,14 +119,14 @@ def test_a_container_that_runs_without_its_gateway_is_restarted_because_a_start_
 def test_the_container_that_the_gateway_was_last_seen_in_wins_over_others_with_the_same_volume() -> None:
     other = replace(BOX, id=OTHER, name="copy", runs_gateway=True)
     found = dead(containers=(replace(BOX, running=False), other), last_id=ID)
-    assert found.container_id == ID and "copy" in in_english(found.warnings[0])
+    assert found.container_id == ID and "copy" in in_english(found.notes[0])
 
 
 def test_a_dashboard_with_the_same_volume_is_not_taken_for_the_gateway() -> None:
     board = replace(BOX, id=OTHER, name="hermes-dashboard")
     found = dead(containers=(board, replace(BOX, running=False, runs_gateway=True)))
     assert found.container == "hermes-gateway"
-    assert in_english(found.warnings[0]).endswith("left alone: hermes-dashboard")
+    assert in_english(found.notes[0]).endswith("left alone: hermes-dashboard")
 
 
 def test_two_containers_on_one_volume_are_not_guessed_between_and_the_settings_can_choose() -> None:
@@ -366,7 +366,7 @@ def test_the_container_that_was_seen_before_is_taken_and_one_with_the_same_volum
     ask, asked = engine({"ps": Ran(0, f"{OTHER}\n{ID}\n"), "inspect": Ran(0, both)})
     found = decide(replace(DEAD, home=str(home), around=look(home, ask)))
     assert found.container_id == ID and asked[-1][-2:] == (ID, OTHER)
-    assert [in_english(warning) for warning in found.warnings] == [
+    assert [in_english(note) for note in found.notes] == [
         "this home is also a volume of other containers, which are left alone: dashboard"
     ]
 
@@ -376,7 +376,7 @@ def test_a_container_that_was_made_anew_is_found_by_its_volume_and_the_plan_says
     ask, _ = engine({"ps": Ran(0, ID), "inspect": Ran(0, told(source=str(home)))})
     found = decide(replace(DEAD, home=str(home), around=look(home, ask)))
     assert found.container_id == ID and "last seen in (cdcdcdcdcdcd) no longer exists" in in_english(
-        found.warnings[0]
+        found.notes[0]
     )
 
 

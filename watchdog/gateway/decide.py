@@ -177,6 +177,7 @@ def _container(box: Container, facts: HostFacts, found: Reason) -> Supervisor:
     engine = engine_command(box.tool)
     patience = max(filter(None, (box.stop_timeout, facts.drain)), default=timedelta(seconds=30))
     wait = int(patience.total_seconds()) + 10
+    ended = box.out_of_memory and not facts.pid
     known = Supervisor(
         PODMAN if box.tool == "podman" else DOCKER,
         name,
@@ -186,7 +187,8 @@ def _container(box: Container, facts: HostFacts, found: Reason) -> Supervisor:
         container_id=box.id,
         shares_pids=around.shares_pids,
         stop_timeout=timedelta(seconds=wait),
-        warnings=_container_warnings(box, facts),
+        warnings=(Reason(Warn.OUT_OF_MEMORY, {"container": name}),) if ended else (),
+        notes=_container_notes(box, facts),
     )
     if box.paused:
         fields = {"container": name, "command": " ".join((*engine, "unpause", box.address))}
@@ -207,25 +209,18 @@ def _container(box: Container, facts: HostFacts, found: Reason) -> Supervisor:
         start=restart if box.running and not facts.pid else (*engine, "start", box.address),
         restart=restart,
         stop_deletes=box.auto_remove,
-        notes=also if around.neighbours else (),
+        notes=(*known.notes, *also) if around.neighbours else known.notes,
     )
 
 
-def _container_warnings(box: Container, facts: HostFacts) -> tuple[Reason, ...]:
-    others = [
-        other.title
-        for other in facts.around.containers
-        if other.id != box.id and other.has(facts.home, writable=True)
-    ]
-    last_id = facts.around.last_id
-    anew = last_id and not any(other.id == last_id for other in facts.around.containers)
+def _container_notes(box: Container, facts: HostFacts) -> tuple[Reason, ...]:
+    """Other containers on the same home, and that this one is another than before."""
+    around, last_id = facts.around, facts.around.last_id
+    others = [other for other in around.containers if other.id != box.id]
+    sharing = tuple(other.title for other in others if other.has(facts.home, writable=True))
+    anew = last_id and last_id not in {other.id for other in around.containers}
     return (
-        *(
-            (Reason(Warn.OUT_OF_MEMORY, {"container": box.title}),)
-            if box.out_of_memory and not facts.pid
-            else ()
-        ),
-        *((Reason(Warn.SHARED_HOME, {"names": tuple(others)}),) if others else ()),
+        *((Reason(Warn.SHARED_HOME, {"names": sharing}),) if sharing else ()),
         *((Reason(Warn.NEW_CONTAINER, {"id": last_id[:12], "container": box.title}),) if anew else ()),
     )
 
@@ -245,7 +240,7 @@ def _service(
         start=commands["-u"],
         restart=commands["-r"],
         kill=commands["-k"],
-        notes=(Reason(Warn.LEFT_ALONE, {"names": names}),) if names else (),
+        notes=(*base.notes, Reason(Warn.LEFT_ALONE, {"names": names})) if names else base.notes,
     )
 
 
