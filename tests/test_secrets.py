@@ -190,6 +190,9 @@ def test_the_child_that_sends_gets_addresses_by_its_standard_input_alone(monkeyp
 HEX32 = "0123456789abcdef0123456789abcdef"
 MIXED = "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY"
 SECRETS = [
+    ("a signature alone", f"signature={HEX32}{HEX32}"),
+    ("a token after a space", f"access_token {HEX32}{HEX32}"),
+    ("Doppler", f"dp.pt.{MIXED}{MIXED[:11]}"),
     ("Groq", f"gsk_{MIXED}{MIXED[:20]}"),
     ("xAI", f"xai-{MIXED}{MIXED}"),
     ("NVIDIA", f"nvapi-{MIXED[:20]}_{MIXED}-{MIXED[:8]}"),

@@ -166,7 +166,7 @@ _SECRETS = (
     (
         r"\b(?:sk|pk|rk|gh[opsur]|github_pat|xox[a-z]|xapp|AKIA|glpat|hf|npm|tk|syt|SG"
         r"|gsk|xai|nvapi|pplx|csk|r8|fw|tvly|jina|dop_v1|ark|GOCSPX|whsec|pypi|dckr_pat|lin_api|ntn|lsv2|sbp"
-        r"|fm2|hvs|figd|shp[a-z]{2}|HRKU|AGE-SECRET-KEY)[-_.][A-Za-z0-9_.+/-]{9,}[A-Za-z0-9]",
+        r"|fm2|hvs|dp\.[a-z]{2,5}|figd|shp[a-z]{2}|HRKU|AGE-SECRET-KEY)[-_.][A-Za-z0-9_.+/-]{9,}[A-Za-z0-9]",
         "[secret]",
     ),
     (
@@ -190,7 +190,7 @@ _SECRETS = (
         r"\1[secret]",
     ),
     (  # what signs an address, or is the key to it
-        r"(?i)([?&](?:x-[a-z]{2,5}-(?:signature|credential|security-token)|(?:q-)?sign(?:ature)?|sig|q-ak|ticket"
+        r"(?i)((?:[?&]|\b(?=sign))(?:x-[a-z]{2,5}-(?:signature|credential|security-token)|(?:q-)?sign(?:ature)?|sig|q-ak|ticket"
         r"|[a-z_-]{0,20}(?:key|token|secret|accesskeyid|accessid|password|auth))=)(?!\[secret\])[^&\s'\"<>]{4,}",
         r"\1[secret]",
     ),
@@ -222,7 +222,7 @@ _SECRETS = (
         "[number]",
     ),
     (
-        r"(?i)\b((?:api[ _-]?key|access key|key|token|secret)\s{1,3}(?:is\s{1,3})?['\"]?)(?=[\w-]*\d)[\w-]{20,}",
+        r"(?i)(?<![A-Za-z0-9])((?:api[ _-]?key|access key|key|token|secret)\s{1,3}(?:is\s{1,3})?['\"]?)(?=[\w-]*\d)[\w-]{20,}",
         r"\1[secret]",
     ),
     # Long, no word, no date, no path: letters and digits mixed in one run. Hashes and ids of lower-case hex

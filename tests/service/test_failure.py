@@ -113,7 +113,15 @@ def test_a_damaged_store_is_set_aside_and_started_anew_disarmed_and_told(place, 
     assert "Traceback" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("lose", [Path.unlink, lambda path: os.truncate(path, 0)])
+def blank(path: Path) -> None:
+    """A whole database in its place, with none of our tables."""
+    path.unlink()
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE other(x)")
+    db.close()
+
+
+@pytest.mark.parametrize("lose", [Path.unlink, lambda path: os.truncate(path, 0), blank])
 @pytest.mark.parametrize(
     "by",
     [
@@ -297,8 +305,9 @@ def link(path: Path) -> None:
         (link, "is a link, not a file"),
         (Path.unlink, "was there before and is gone"),
         (lambda path: os.truncate(path, 0), "was there before and is gone"),
+        (blank, "was there before and is gone"),
     ],
-    ids=["pipe", "folder", "link", "gone", "empty"],
+    ids=["pipe", "folder", "link", "gone", "empty", "blank"],
 )
 def test_a_store_that_is_gone_or_no_file_is_never_an_empty_one(place, capsys, spoil, says):
     assert place.run("check") == 0

@@ -38,6 +38,9 @@ def open_store(path: StrPath, now: datetime) -> Store:
 def look_at_store(path: StrPath) -> Store | None:
     """The store for reading, which leaves no trace; None when there never was one."""
     store = Store.look(path)
+    if store is not None and not is_there(path):
+        store.close()
+        store = None
     if store is None and read_marker(marker_path(path)) is not None:
         raise StoreError(
             f"the store {path} was there before and is gone; the next check starts a new one, disarmed",
@@ -57,12 +60,21 @@ def _note(store: Store) -> None:
 
 
 def is_there(path: StrPath) -> bool:
+    """Whether this is a store of ours: not an empty file, nor a database without our tables in its place."""
     try:
-        return os.lstat(path).st_size > 0
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     except OSError:
         return True  # opening it says what is wrong
+    try:
+        header = os.read(fd, 64)
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
+    no_version = header.startswith(b"SQLite format 3\0") and header[60:64] == bytes(4)  # user_version
+    return bool(header) and not no_version
 
 
 def _disarmed(path: StrPath, why: Reason, now: datetime) -> Store:
