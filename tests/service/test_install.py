@@ -13,13 +13,15 @@ from pathlib import Path
 import pytest
 
 from watchdog.cli import main
+from watchdog.config.fleet_settings import FleetSettings
+from watchdog.config.settings import Settings
 from watchdog.errors import WatchdogError
 from watchdog.gateway.decide import decide
 from watchdog.gateway.facts import HostFacts
 from watchdog.gateway.reasons import MayNot
 from watchdog.gateway.supervisor import DOCKER, PROCESS, SYSTEM, UNKNOWN, USER, Supervisor
 from watchdog.job import profiles
-from watchdog.service.hardening import Sandbox, sandbox_for
+from watchdog.service.hardening import Sandbox, sandbox_for, written_elsewhere
 from watchdog.service.install import (
     DAEMON,
     TIMER,
@@ -41,6 +43,7 @@ from watchdog.service.install import (
 from watchdog.system.commands import Captured
 
 HOME = Path("/home/me/.hermes")
+DOCS = Path(__file__).parents[2] / "docs"
 ENTRY = Entry(HOME, "/opt/venv/bin/python")
 
 
@@ -204,21 +207,45 @@ def test_a_unit_of_root_may_write_only_in_the_home_and_its_own_folder() -> None:
     assert "PrivateTmp" not in unit_files(replace(entry, writes=(Path("/tmp/home"),)), DAEMON)[0].text
 
 
+def test_a_unit_that_is_locked_up_may_write_where_the_settings_say(tmp_path: Path) -> None:
+    """Under ProtectSystem=strict the page and the metrics would be lost; the lab saw that."""
+    settings = Settings(page=f"{tmp_path}/hermes.html", fleet=FleetSettings(textfile="/nowhere"))
+    assert written_elsewhere(settings) == (tmp_path,)
+    assert written_elsewhere(replace(settings, page="", fleet=FleetSettings(textfile=str(tmp_path)))) == (
+        tmp_path,
+    )
+    assert written_elsewhere(Settings()) == ()
+
+
+RATED = {
+    Sandbox.FULL: "3.4 OK",
+    Sandbox.LIGHT: "6.4",
+    Sandbox.NONE_FOR_SUDO: "9.6",
+    Sandbox.NONE_FOR_PROCESS: "9.6",
+}
+
+
+@pytest.mark.parametrize("sandbox", list(Sandbox))
+def test_systemd_rates_the_units_as_the_documents_say(sandbox: Sandbox, tmp_path: Path) -> None:
+    """docs/security.md has these figures, made with systemd 252; another release may weigh otherwise."""
+    tool = shutil.which("systemd-analyze")
+    asked = subprocess.run([tool, "--version"], capture_output=True, text=True).stdout if tool else ""
+    if "systemd 252" not in asked:
+        pytest.skip("no systemd-analyze 252 here")
+    entry = replace(ENTRY, root=True, sandbox=sandbox, writes=(HOME, Path("/var/lib/w")))
+    (unit,) = unit_files(entry, DAEMON)
+    (tmp_path / unit.name).write_text(unit.text)
+    command = ["systemd-analyze", "security", "--offline=yes", "--no-pager", str(tmp_path / unit.name)]
+    rated = subprocess.run(command, capture_output=True, text=True, timeout=30).stdout.splitlines()[-1]
+    assert f": {RATED[sandbox]}" in rated
+    assert f"| {RATED[sandbox]}" in (DOCS / "security.md").read_text()
+
+
 def test_a_watchdog_that_is_locked_up_starts_no_gateway_that_would_inherit_it() -> None:
     facts = HostFacts("/h", 1000, "me", "me", 1000, argv=("/v/bin/hermes", "gateway", "run"))
     assert decide(facts).may_act
     locked = decide(replace(facts, sandboxed=True))
     assert not locked.may_act and locked.why_not.key == MayNot.LOCKED_UP
-
-
-@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd-analyze here")
-def test_systemd_calls_the_locked_up_unit_of_root_ok(tmp_path: Path) -> None:
-    entry = replace(ENTRY, root=True, sandbox=Sandbox.FULL, writes=(HOME, Path("/var/lib/w")))
-    (unit,) = unit_files(entry, DAEMON)
-    (tmp_path / unit.name).write_text(unit.text)
-    command = ["systemd-analyze", "security", "--offline=yes", "--threshold=40", str(tmp_path / unit.name)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
-    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize("kind", [TIMER, DAEMON])

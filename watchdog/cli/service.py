@@ -17,7 +17,7 @@ from watchdog.job import find_job, profiles
 from watchdog.service import failure, install
 from watchdog.service.check import check_once
 from watchdog.service.daemon import Daemon, heard, say
-from watchdog.service.hardening import sandbox_for
+from watchdog.service.hardening import sandbox_for, written_elsewhere
 from watchdog.service.install import Entry
 
 EXAMPLES = {
@@ -150,7 +150,8 @@ def _locked_up(args: argparse.Namespace, entry: Entry) -> Entry:
     """The entry with as much of a sandbox as looking after this gateway allows."""
     job = find_job(str(entry.home), getattr(args, "config", None), getattr(args, "state", None))
     machine = measure_machine(job.home, job.state, job.settings)
-    return replace(entry, sandbox=sandbox_for(machine.supervisor, entry.root), writes=(job.home, job.state))
+    sandbox = sandbox_for(machine.supervisor, entry.root)
+    return replace(entry, sandbox=sandbox, writes=(job.home, job.state, *written_elsewhere(job.settings)))
 
 
 def run_uninstall(args: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ import os
 from enum import StrEnum
 from pathlib import Path
 
+from watchdog.config.settings import Settings
 from watchdog.gateway.probe import SANDBOX
 from watchdog.gateway.supervisor import PROCESS, UNKNOWN, Supervisor
 
@@ -63,6 +64,12 @@ def sandbox_for(supervisor: Supervisor, root: bool) -> Sandbox:
     if supervisor.restart[:1] == ("sudo",) or supervisor.sudoers_line:
         return Sandbox.NONE_FOR_SUDO
     return Sandbox.FULL if root else Sandbox.LIGHT
+
+
+def written_elsewhere(settings: Settings) -> tuple[Path, ...]:
+    """The folders besides home and state that a check writes in: of the status page, and for node_exporter."""
+    folders = {os.path.dirname(settings.page), settings.fleet.textfile if settings.fleet else ""}
+    return tuple(sorted(Path(folder).expanduser() for folder in folders if os.path.isdir(folder)))
 
 
 def lines(sandbox: Sandbox, writes: tuple[Path, ...]) -> str:

@@ -27,6 +27,7 @@ from watchdog.text import duration
 CRON, TIMER, DAEMON = "cron", "systemd-timer", "daemon"
 # cron gives /usr/bin:/bin; sudo, systemctl and docker are not always there.
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PATIENCE = 120  # seconds for one command; systemctl waits until a service says that it is ready
 STOP_LIMIT = timedelta(minutes=10)  # a repair that was begun is finished before a stop, if it takes no longer
 
 
@@ -219,7 +220,7 @@ Ask = Callable[..., Captured]
 def ask(words: Sequence[str], text: str = "") -> Captured:
     surroundings = {**os.environ, "LC_ALL": "C"}
     surroundings.setdefault("XDG_RUNTIME_DIR", f"/run/user/{os.getuid()}")  # what cron and su leave out
-    answer = capture(words, 30, given=os.fsencode(text), env=surroundings)
+    answer = capture(words, PATIENCE, given=os.fsencode(text), env=surroundings)
     if answer.code == NOT_THERE:
         how = "use --cron"
         if words[0] == "crontab":
@@ -227,7 +228,7 @@ def ask(words: Sequence[str], text: str = "") -> Captured:
         path = os.environ.get("PATH", "")
         raise WatchdogError(f"there is no '{words[0]}' command on this machine (PATH is {path}); {how}")
     if answer.code in (NOT_ALLOWED, TOO_LONG):
-        raise WatchdogError(f"{' '.join(words)}: {answer.errors.strip() or 'not done after 30 s'}")
+        raise WatchdogError(f"{' '.join(words)}: {answer.errors.strip() or f'not done after {PATIENCE} s'}")
     return answer
 
 
