@@ -374,8 +374,8 @@ def test_the_interpreter_is_absolute_and_no_shim(monkeypatch: pytest.MonkeyPatch
 def test_profiles_are_homes_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "profiles" / "work" / "logs").mkdir(parents=True)
     (tmp_path / "profiles" / "empty").mkdir()
-    assert profiles(tmp_path) == [tmp_path, tmp_path / "profiles" / "work"]
-    assert profiles(tmp_path / "nowhere") == [tmp_path / "nowhere"]
+    assert [Path(home) for home in profiles(tmp_path)] == [tmp_path, tmp_path / "profiles" / "work"]
+    assert [Path(home) for home in profiles(tmp_path / "nowhere")] == [tmp_path / "nowhere"]
 
 
 def test_the_example_crontab_has_the_two_paces_and_the_line_that_install_writes() -> None:
