@@ -94,7 +94,7 @@ def test_a_service_that_is_locked_up_heals_a_database_and_restarts_the_unit(gate
     def story() -> str:
         return gateway.run("journalctl", "--no-pager", "-u", unit).stdout[-3000:]
 
-    until(whole, "the database is healed", within=120, every=0.5, explain=story)
+    until(whole, "the database is healed", within=200, every=0.5, explain=story)
     until(lambda: "done and verified" in story(), "the repair is over", within=180, every=2, explain=story)
     assert show(gateway, "hermes-gateway.service", "ActiveState") == "active"
     db = sqlite3.connect(f"file:{state}?mode=ro", uri=True)
