@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NoReturn
 
 import pytest
 
@@ -104,7 +105,11 @@ def needs(*more: str) -> None:
     """Skip, in a plain sentence, where a real part cannot be had; LAB_REQUIRED=1 makes that a failure."""
     if lacking := parts.missing(*more):
         reason = "; ".join(f"{part}: {why}" for part, why in lacking.items())
-        (pytest.fail if os.environ.get("LAB_REQUIRED") else pytest.skip)(f"the lab lacks {reason}")
+        lacks(f"the lab lacks {reason}")
+
+
+def lacks(reason: str) -> NoReturn:
+    (pytest.fail if os.environ.get("LAB_REQUIRED") else pytest.skip)(reason)
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -115,6 +120,16 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 
 FAILED = pytest.StashKey[bool]()
+
+
+def keep_failed(world: World, item: pytest.Item) -> None:
+    """What a person needs to find out why a scenario failed, in failed/ of the cache."""
+    if not item.stash.get(FAILED, False):
+        return
+    kept = parts.CACHE / "failed" / item.name.replace("/", "_")
+    shutil.rmtree(kept, ignore_errors=True)
+    ignored = shutil.ignore_patterns("*.sock", "journal", "dk", "dkrun", "podman", "source", "base")
+    shutil.copytree(world.folder, kept, symlinks=True, ignore=ignored, ignore_dangling_symlinks=True)
 
 
 @pytest.fixture
@@ -153,16 +168,7 @@ def lab(real_parts: None, request: pytest.FixtureRequest) -> Iterator[Callable[.
         if gateway.process:
             gateway.process.wait(10)
     for world in worlds:
-        if request.node.stash.get(FAILED, False):  # what a person needs to find out why
-            kept = parts.CACHE / "failed" / request.node.name.replace("/", "_")
-            shutil.rmtree(kept, ignore_errors=True)
-            shutil.copytree(
-                world.folder,
-                kept,
-                symlinks=True,
-                ignore_dangling_symlinks=True,
-                ignore=shutil.ignore_patterns("*.sock", "journal"),
-            )
+        keep_failed(world, request.node)
         world.end()
 
 

@@ -30,6 +30,10 @@ ENGINE = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
 PODMAN_SOCKET = "/run/podman.sock"
 
 
+class NoEngine(Exception):
+    """This machine cannot hold a container engine, and why."""
+
+
 class ContainerMachine(Machine):
     """A bare machine that keeps the host's cgroups, which an engine needs."""
 
@@ -66,6 +70,11 @@ class ContainerMachine(Machine):
             )
             until(lambda: self.run(["test", "-S", PODMAN_SOCKET]).returncode == 0, "podman's socket")
         self.tool("import", str(self._empty_image()), IMAGE)
+        tried = self.tool(
+            "run", "--rm", "--network", "host", "-v", "/usr:/usr:ro", IMAGE, "/bin/true", check=False
+        )
+        if tried.returncode:
+            raise NoEngine(f"{self.command} runs no container here: {tried.text.strip()[-200:]}")
 
     def start_engine(self) -> None:
         place, output = self.folder, (self.folder / "dockerd.out").open("a")
@@ -77,10 +86,16 @@ class ContainerMachine(Machine):
         )  # fmt: skip
         output.close()
         until(
-            lambda: self.run(["docker", "version"], within=30).returncode == 0,
+            lambda: (
+                self.daemon.poll() is not None or self.run(["docker", "version"], within=30).returncode == 0
+            ),
             "the engine answers",
             explain=lambda: (place / "dockerd.out").read_text()[-3000:],
         )
+        if self.daemon.poll() is not None:
+            raise NoEngine(
+                f"dockerd does not start here: {(place / 'dockerd.out').read_text().strip()[-200:]}"
+            )
 
     def kill_engine(self) -> None:
         """As if it crashed: its containers live on."""

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from . import parts, person
-from .conftest import FAILED, needs
-from .containers import ENGINE, IMAGE, NAME, ContainerGateway, ContainerMachine
+from .conftest import keep_failed, lacks, needs
+from .containers import ENGINE, IMAGE, NAME, ContainerGateway, ContainerMachine, NoEngine
 from .machine import Done
 from .test_operators_story import STATE, TLS_RECORD, rows
 from .test_power import has_all, healthy
@@ -47,7 +47,10 @@ def box(request: pytest.FixtureRequest) -> Iterator[Callable[..., SimpleNamespac
         world = World()
         machine = ContainerMachine(world, engine)
         made.append((world, machine))
-        machine.boot()
+        try:
+            machine.boot()
+        except NoEngine as why:
+            lacks(str(why))
         gateway = ContainerGateway(machine, "0.19.0", **how)
         watchdog = Watchdog(gateway, person.SETTINGS, hurry)
         return SimpleNamespace(world=world, machine=machine, gateway=gateway, watchdog=watchdog)
@@ -55,11 +58,7 @@ def box(request: pytest.FixtureRequest) -> Iterator[Callable[..., SimpleNamespac
     yield make
     for world, machine in made:
         machine.kill()
-        if request.node.stash.get(FAILED, False):
-            kept = parts.CACHE / "failed" / request.node.name
-            shutil.rmtree(kept, ignore_errors=True)
-            ignored = shutil.ignore_patterns("*.sock", "dk", "dkrun", "podman", "journal")
-            shutil.copytree(world.folder, kept, symlinks=True, ignore=ignored, ignore_dangling_symlinks=True)
+        keep_failed(world, request.node)
         world.end()
 
 
