@@ -81,7 +81,10 @@ def measure_files(pid: int, proc: str = "/proc") -> dict[str, Any]:
 
 def memory_event(values: Mapping[str, Any], at: datetime) -> Event:
     facts = {name: str(values[name]) for name in _MEMORY_FACTS if values.get(name) not in (None, "")}
-    text = f"memory: {size(int(values.get('rss', 0)))}"
+    if "rss" not in values:
+        text = f"the kernel has killed {values['oom_kills']} times in its control group"
+        return Event(at, MEMORY, text, values["cgroup"], facts=facts)
+    text = f"memory: {size(int(values['rss']))}"
     if values.get("limit"):
         text += (
             f"; {size(int(values['used']))} of {size(int(values['limit']))} of {values['limit_of']} are taken"
