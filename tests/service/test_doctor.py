@@ -85,7 +85,7 @@ def test_a_well_kept_gateway_gets_good_answers_and_nothing_is_written(job: Job, 
 
 
 def test_no_hermes_at_all_is_the_first_thing_said(job: Job) -> None:
-    job = replace(job, home=Path("/nowhere/.hermes"))
+    job = replace(job, home_dir="/nowhere/.hermes")
     found = answers(job)
     assert found["home"].state == BAD and found["home"].says.startswith("no Hermes at /nowhere/.hermes")
     assert "gateway.log" not in found
