@@ -15,10 +15,16 @@ from bench.generate import generate
 from bench.randomlogs import drowsy_home, random_home
 from watchdog.config.rulebook import Rulebook
 from watchdog.pipeline import look
-from watchdog.sources import logfile
+from watchdog.sources import logfile, records
 from watchdog.sources.read import Sources, log_span
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(autouse=True)
+def every_short_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small logs take the ways that pay in long ones only."""
+    monkeypatch.setattr(records, "RARE", 1)
 
 
 def found_in(book: Rulebook, home: Path, plain: bool = False) -> Counter[tuple[object, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from pathlib import Path
@@ -298,3 +299,52 @@ def test_a_name_that_holds_turn_lines_hides_no_stuck_chat(book, tmp_path):
     ]
     found, unseen = seen(book, write(tmp_path / "home", records))
     assert found <= {"telegram/41"} <= found | unseen
+
+
+def waiting_chats(tmp_path: Path, chats: int, turns: bool) -> None:
+    """So many chats that wrote within an hour and got no answer."""
+    lines = {True: [], False: []}
+    for chat in range(chats):
+        seconds = chat * 1200 / chats
+        asked = inbound(seconds, chat, f"P{chat}", f"question {chat}")
+        lines[True].append(asked)
+        lines[False] += [asked, turn(seconds + 0.001, f"s{chat}", f"question {chat}")] if turns else [asked]
+    (tmp_path / "gateway.log").write_text("".join(lines[True]))
+    (tmp_path / "agent.log").write_text("".join(lines[False]))
+
+
+def test_of_many_chats_that_cannot_be_seen_some_are_named_and_the_others_counted(book, tmp_path):
+    waiting_chats(tmp_path, 700, turns=False)
+    seen, reading = look(book.rules, saved(tmp_path), None, NOW)
+    named = [name for name in reading.blind if name.startswith("session-stuck")]
+    assert len(named) == 21 and named[-1].endswith(" more") and len(seen.unsure) >= 690
+
+
+def test_of_many_findings_of_one_rule_the_first_are_kept_and_the_others_counted(book, tmp_path):
+    waiting_chats(tmp_path, 700, turns=True)
+    seen, _ = look(book.rules, saved(tmp_path), None, NOW)
+    stuck = [finding for finding in seen.findings if finding.rule == "session-stuck"]
+    assert len(stuck) == 500 and stuck[0].key == "telegram/0"
+    assert any("session-stuck: 200 more" in note for note in seen.notes)
+    assert ("session-stuck", "telegram/699") in seen.unsure  # neither opened nor resolved
+
+
+def test_the_work_for_chats_that_wait_grows_with_their_number_only(book, tmp_path):
+    counts = []
+    for chats in (200, 800):
+        folder = tmp_path / str(chats)
+        folder.mkdir()
+        waiting_chats(folder, chats, turns=False)
+        calls = 0
+
+        def count(frame, event, _):
+            nonlocal calls
+            calls += event == "call"
+
+        sys.setprofile(count)
+        try:
+            look(book.rules, saved(folder), None, NOW)
+        finally:
+            sys.setprofile(None)
+        counts.append(calls)
+    assert counts[1] < 6 * counts[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from watchdog import config
@@ -62,11 +63,6 @@ class Pattern:
         return None if self.study.words is None else tuple(sorted(word.encode() for word in self.study.words))
 
     @cached_property
-    def needed(self) -> tuple[str, ...]:
-        """The same as text; ('',) when there is no such set."""
-        return tuple(self.study.words) if self.study.words else ("",)
-
-    @cached_property
     def heads(self) -> frozenset[bytes] | None:
         """Every text that it matches begins with one of them; None when that is not known."""
         return None if self.study.heads is None else frozenset(head.encode() for head in self.study.heads)
@@ -96,6 +92,17 @@ class Pattern:
             return None, -1
 
     @property
+    def in_bytes(self) -> tuple[Any, int]:
+        """(how a text of ASCII is matched as bytes, up to which length); None where only `match` can do it."""
+        length = _SAFE_LENGTH.get(self.study.degree, 0) if self.study.degree is not None else 0
+        if not length or not self.text.isascii():
+            return None, 0
+        try:
+            return re.compile(as_re(self.text).encode()).match, length
+        except re.error:
+            return None, 0
+
+    @property
     def plain(self) -> bool:
         """Whether re could read it, and nothing is in it that the regex package would read otherwise."""
         return self.study.degree is not None
@@ -108,8 +115,11 @@ class Pattern:
 
     def match(self, text: str) -> dict[str, str] | None:
         """The named captures when it matches from the start; None when not."""
-        if not text.startswith(self.begins):  # most patterns of a word: they are not even compiled
-            return None
+        # Most patterns of a word begin otherwise: they are not even compiled.
+        return self.match_rest(text) if text.startswith(self.begins) else None
+
+    def match_rest(self, text: str) -> dict[str, str] | None:
+        """The same of a text of which it is known that it begins as it should."""
         for words in self.study.also:
             for word in words:
                 if word in text:
@@ -156,6 +166,29 @@ class Pattern:
         known = self.study
         parts = known.words, known.heads, known.degree, known.names, known.also, known.whole
         return _studied, (self.text, self.where, *parts)
+
+
+def groups_in(groups: Sequence[Sequence[bytes] | None]) -> Callable[[bytes], list[int]]:
+    """Tells the groups of which a literal stands in a text, by their numbers; None is a group that may be in any text.
+
+    One pass for all literals: trying each of the 136 that tell why a call failed took half the time of a flood of them.
+    """
+    from ahocorasick_rs import BytesAhoCorasick, Implementation
+
+    always = {number for number, literals in enumerate(groups) if literals is None}
+    literals = [(literal, number) for number, group in enumerate(groups) for literal in group or ()]
+    if not literals:
+        return lambda _: sorted(always)
+    words = BytesAhoCorasick([word for word, _ in literals], implementation=Implementation.ContiguousNFA)
+    find, group_of = words.find_matches_as_indexes, [number for _, number in literals]
+
+    def found(text: bytes) -> list[int]:
+        matches = find(text, overlapping=True)
+        if not matches:
+            return sorted(always)
+        return sorted(always.union([group_of[match[0]] for match in matches]))
+
+    return found
 
 
 def as_re(pattern: str) -> str:

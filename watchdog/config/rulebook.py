@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from functools import cached_property
 
-from watchdog.config.pattern import Pattern
+from watchdog.config.pattern import Pattern, groups_in
 from watchdog.model import Condition, Line, Recipe, Rule
 from watchdog.values import Any, dataclass, field, regex
 
@@ -58,35 +58,73 @@ class Word:
 
     def read(self, message: str) -> Meaning | None:
         """What this message is, None when it is something else."""
-        for variant, patterns in self.match.items():
-            for pattern in patterns:
-                captures = pattern.match(message)
-                if captures is not None:
-                    for name in self.lower:
-                        if name in captures:
-                            captures[name] = captures[name].lower()
-                    if self.cause:
-                        return self._caused(variant, captures, message)
-                    return Meaning(self.id, variant, "", captures)
+        found = self.find(message)
+        return Meaning(self.id, *found) if found is not None else None
+
+    def find(self, message: str) -> tuple[str, str, dict[str, str]] | None:
+        """(variant, cause, captures) of this message, None when it is something else. Called by the million."""
+        for variant, begins, pattern in self._tries:
+            if message.startswith(begins) and (captures := pattern.match_rest(message)) is not None:
+                for name in self.lower:
+                    if name in captures:
+                        captures[name] = captures[name].lower()
+                return variant, self._cause(captures, message) if self.cause else "", captures
         return None
 
-    def _caused(self, variant: str, captures: dict[str, str], message: str) -> Meaning:
-        first = message.partition("\n")[0]
-        for cause, (pattern, *details), literals in self._causes:
-            for literal in literals:  # without one of them the pattern need not be tried; most lack them all
-                if literal in first:
-                    if (more := pattern.match(first)) is not None:
-                        captures |= {CAUSE: cause, **more}
-                        for detail in details:
-                            captures |= detail.match(first) or {}
-                        return Meaning(self.id, variant, cause, captures)
-                    break
+    def _cause(self, captures: dict[str, str], message: str) -> str:
+        """Why it happened; what the message tells more about it goes to the captures."""
+        first = message if "\n" not in message else message.partition("\n")[0]
         captures[CAUSE] = OTHER
-        return Meaning(self.id, variant, OTHER, captures)
+        found, causes = self._causes
+        for number in found(first.encode("utf-8", "replace")):
+            cause, (pattern, *details) = causes[number]
+            if (more := pattern.match(first)) is not None:
+                captures |= {**more, CAUSE: cause}
+                for detail in details:
+                    captures |= detail.match(first) or {}
+                return cause
+        return OTHER
+
+    def in_bytes(self, head: bytes) -> tuple[Callable[[bytes], tuple[bytes, ...] | None] | None, int]:
+        """(what a message of ASCII in one line that begins with `head` captures, None if it must be read by `find`; up to
+        which length). Of messages that capture the same, `find` tells the same.
+        """
+        begin = head.decode("utf-8", "replace")
+        near = [
+            pattern
+            for _, begins, pattern in self._tries
+            if any(begin.startswith(known) or known.startswith(begin) for known in begins)
+        ]
+        match, longest = near[0].in_bytes if near else (None, 0)
+        if match is None:
+            return None, 0
+        causes_in = self._causes[0] if self.cause else None
+
+        def captured(message: bytes) -> tuple[bytes, ...] | None:
+            if causes_in is not None and causes_in(message):
+                return None
+            found = match(message)
+            return found.groups() if found is not None else None
+
+        return captured, longest
 
     @cached_property
-    def _causes(self) -> list[tuple[str, tuple[Pattern, ...], tuple[str, ...]]]:
-        return [(cause, patterns, patterns[0].needed) for cause, patterns in self.cause.items()]
+    def _tries(self) -> list[tuple[str, tuple[str, ...], Pattern]]:
+        return [
+            (variant, pattern.begins, pattern)
+            for variant, patterns in self.match.items()
+            for pattern in patterns
+        ]
+
+    @cached_property
+    def _causes(self) -> tuple[Callable[[bytes], list[int]], list[tuple[str, tuple[Pattern, ...]]]]:
+        """(which causes a message may have: a literal of their pattern stands in it; the causes)."""
+        causes = list(self.cause.items())
+        return groups_in([patterns[0].words for _, patterns in causes]), causes
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is made on first use."""
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
 
 
 class LineSelection:

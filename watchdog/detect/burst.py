@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
 from watchdog import config
@@ -31,6 +31,7 @@ MEMORY = 1000  # sessions whose captures are remembered
 MANY = 50
 SLACK = timedelta(minutes=1)  # events may come a little out of order
 INSTANT = timedelta(milliseconds=1)  # logs know no shorter
+COUNTED = ("or_once", "line")  # roles
 
 
 @dataclass(frozen=True)
@@ -157,11 +158,27 @@ class Detector:
         self.many = MANY  # keys; with so many it is time to tidy up
         self.last: Captures = {}
         self.known: dict[str, Captures] = {}  # session → what its lines captured, for lines that lack it
+        # session → what its newest line captured, the same completed, its key and its series
+        self.routes: dict[str, tuple[Captures, Captures, str, Series]] = {}
         self.names = Names(want.per)
         self.chats = SessionChats()
         self.traces: list[Trace] = []  # of the lines that show that a session works again
         if want.recovery is not None:
             self.follow("recovered", Trace())  # for those that come as events
+        self.acts: dict[str, Callable[[Captures, Event], None]] = {
+            "or_once": self._count_once,
+            "line": self._count,
+            "last": self._last,
+            "lives": self._lives,
+            "unless": self._unless,
+            "recovered": self._recovered,
+            "named": self._named,
+            "claimed": self._claimed,
+            "released": self._released,
+            "asked": self.chats.asked,
+            "session": self._began,
+            "known": self._known,
+        }
 
     def follow(self, role: str, trace: Trace) -> None:
         """Lines of which only the time matters are asked for when there was a failure, or never."""
@@ -169,57 +186,78 @@ class Detector:
         trace.followers.append(self._settle)
 
     def see(self, roles: Mapping[str, Captures], event: Event) -> None:
-        counted = roles.keys() & {"line", "or_once"}
-        if not counted or len(roles) > len(counted):
-            self._see_beside(roles, event)
-            if "unless" in roles or not counted:
-                return
-        once = "or_once" in roles
-        captures = self._completed(roles["or_once"] if once else roles["line"], event)
-        key = key_of(captures, self.want.per, self.want.key)
-        if self.want.about is not None and not key.replace("/", ""):
-            key = event.session or key
-        if key not in self.series:
-            if len(self.series) >= self.many:
-                tidy(self.series, event.at - SLACK)
-                self.many = 2 * len(self.series) + MANY
-            want = self.want
-            self.series[key] = Series(want.at_least, want.within, want.settles_after, want.quiet_for)
-            self.series[key].about = {name: captures[name] for name in want.per if captures.get(name)}
-        series = self.series[key]
+        for role, captures in roles.items():
+            if role not in COUNTED:
+                self.acts[role](captures, event)
+        counted = [role for role in COUNTED if role in roles]
+        if counted and "unless" not in roles:
+            self.acts[counted[0]](roles[counted[0]], event)
+
+    def _count(self, captures: Captures, event: Event, enough: bool = False) -> None:
+        session = event.session
+        route = self.routes.get(session)
+        if route is not None and route[0] is captures:  # as the line before it of this session
+            _, completed, key, series = route
+        else:
+            completed = self._completed(captures, event)
+            key, series = self._series(completed, event)
+            if self.want.about is None:
+                if len(self.routes) > MEMORY:
+                    self.routes.clear()
+                self.routes[session] = captures, completed, key, series
         if self.traces and (series.current is not None or len(series.recent) + 1 >= self.want.at_least):
             self._recover([series], event.at)
-        series.add(key, event, captures, enough=once)
+        series.add(key, event, completed, enough)
 
-    def _see_beside(self, roles: Mapping[str, Captures], event: Event) -> None:
-        for role, captures in roles.items():
-            match role:
-                case "last":
-                    self.last = {name: harmless(value, 200) for name, value in captures.items()}
-                case "lives":
-                    for series in self._agreeing(captures):
-                        series.lives(event.at)
-                case "unless":
-                    for series in self._agreeing(captures):
-                        series.end(event.at)
-                case "recovered":
-                    self.traces[0].note(event.at, event.session)
-                case "named":
-                    self.names.name(captures, event.at)
-                case "claimed":
-                    self.names.claim(captures, event.at)
-                case "released":
-                    self.names.take(captures, event.at)
-                case "asked":
-                    self.chats.asked(captures, event)
-                case "session":
-                    self._began(captures, event)
-                case "known":
-                    self.chats.known(event)
+    def _series(self, captures: Captures, event: Event) -> tuple[str, Series]:
+        want = self.want
+        key = key_of(captures, want.per, want.key)
+        if want.about is not None and not key.replace("/", ""):
+            key = event.session or key
+        series = self.series.get(key)
+        if series is None:
+            if len(self.series) >= self.many:
+                tidy(self.series, event.at - SLACK)
+                self.routes.clear()
+                self.many = 2 * len(self.series) + MANY
+            series = self.series[key] = Series(want.at_least, want.within, want.settles_after, want.quiet_for)
+            series.about = {name: captures[name] for name in want.per if captures.get(name)}
+        return key, series
+
+    def _count_once(self, captures: Captures, event: Event) -> None:
+        self._count(captures, event, enough=True)
+
+    def _last(self, captures: Captures, _: Event) -> None:
+        self.last = {name: harmless(value, 200) for name, value in captures.items()}
+
+    def _lives(self, captures: Captures, event: Event) -> None:
+        for series in self._agreeing(captures):
+            series.lives(event.at)
+
+    def _unless(self, captures: Captures, event: Event) -> None:
+        for series in self._agreeing(captures):
+            series.end(event.at)
+
+    def _recovered(self, _: Captures, event: Event) -> None:
+        self.traces[0].note(event.at, event.session)
+
+    def _named(self, captures: Captures, event: Event) -> None:
+        self.names.name(captures, event.at)
+
+    def _claimed(self, captures: Captures, event: Event) -> None:
+        self.names.claim(captures, event.at)
+
+    def _released(self, captures: Captures, event: Event) -> None:
+        self.names.take(captures, event.at)
+
+    def _known(self, _: Captures, event: Event) -> None:
+        self.chats.known(event)
 
     def _began(self, captures: Captures, event: Event) -> None:
         """A session takes up a message of a chat: whatever it achieves counts for the chat's failures, too."""
         self.chats.began(captures, event)
+        if not self.series:
+            return
         session = captures.get("session", "")
         series = self.series.get(key_of(self.chats.of(session), self.want.per, self.want.key))
         if series is not None:
@@ -227,6 +265,8 @@ class Detector:
 
     def _agreeing(self, captures: Captures) -> list[Series]:
         """The series that this line is about: all, but those that it names otherwise."""
+        if not self.series:
+            return []
         named = [name for name in self.want.per if captures.get(name)]
         return [
             series

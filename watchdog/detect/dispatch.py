@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from watchdog.detect.evaluate import ActiveCondition
 
 Entry = tuple[str, "ActiveCondition", str]  # the rule, its condition, in which role that wants the line
-Call = tuple[Any, tuple[str, ...]]  # whose see(), and the roles of the record to it
+Call = Callable[[Mapping[str, str], Event], None]
 
 
 class Dispatch:
@@ -22,18 +22,15 @@ class Dispatch:
         self.entries: list[Entry] = []
         self.calls: dict[tuple[int, ...], list[Call]] = {}  # the same places come again and again
 
+    def calls_for(self, places: tuple[int, ...]) -> list[Call]:
+        """Whom to call with a record that is these lines, and nothing else."""
+        calls = self.calls[places] = self._calls(places)
+        return calls
+
     def show(self, event: Event) -> None:
         """Let everyone see the event who wants one of the lines that it is."""
         if event.doubt is not None:
             self._show_doubtful(event)
-            return
-        if len(event.matches) == 1:
-            places, captures = event.matches[0]
-            calls = self.calls.get(places)
-            if calls is None:
-                calls = self.calls[places] = self._calls(places)
-            for see, roles in calls:
-                see(dict.fromkeys(roles, captures), event)
             return
         for condition, captured in self._roles(event):
             for detector in (condition.detector, condition.twin):
@@ -75,4 +72,12 @@ class Dispatch:
             for detector in (condition.detector, condition.twin):
                 if detector is not None:
                     roles_of.setdefault(detector, {})[role] = None
-        return [(detector.see, tuple(roles)) for detector, roles in roles_of.items()]
+        return [_call(detector, tuple(roles)) for detector, roles in roles_of.items()]
+
+
+def _call(detector: Any, roles: tuple[str, ...]) -> Call:
+    """What the detector does with a record in these roles."""
+    if len(roles) == 1 and hasattr(detector, "acts"):
+        act: Call = detector.acts[roles[0]]
+        return act
+    return lambda captures, event: detector.see(dict.fromkeys(roles, captures), event)

@@ -16,6 +16,8 @@ from watchdog.model.trace import Trace
 from watchdog.text import english, harmless, template_fields
 from watchdog.values import Any, dataclass, field, replace
 
+MOST = 500  # findings of one rule; more are counted, and neither opened nor resolved
+FEW = 20  # keys of one rule that are named as not seen
 IN_DOUBT = "only log lines tell of it that a user name may have written"
 
 
@@ -114,11 +116,12 @@ def evaluate(rules: Sequence[Rule], events: Iterable[Event], seen: Seen, now: da
     findings: list[Finding] = []
     not_checked: dict[str, str] = {}
     unsure: set[tuple[str, str]] = set()
-    doubtful: list[tuple[str, str]] = []
+    doubtful: dict[str, str] = {}
     unread: dict[str, str] = {}
+    notes: list[str] = []
     for rule in rules:
         conditions = active[rule.id]
-        found = list(_findings(rule, conditions, now))  # which may find that a log cannot be read any more
+        found = _spans(conditions, now)  # which may find that a log cannot be read any more
         blind = {**seen.blind, **seen.lost()}
         why = slow.get(rule.id) or next((why for one in conditions if (why := one.blind(blind))), "")
         if not why and ambiguous.rows and (name := _unread(conditions, ambiguous)):
@@ -129,27 +132,34 @@ def evaluate(rules: Sequence[Rule], events: Iterable[Event], seen: Seen, now: da
             continue
         for condition in flat(conditions):
             unsure.update((rule.id, key) for key in getattr(condition.detector, "unsure", ()))
-        sure, keys = _without_doubt(rule, conditions, found, now)
-        findings += sure
-        doubtful += [(rule.id, key) for key in sorted(keys)]
+        sure, keys = _without_doubt(conditions, found, now)
+        sure.sort(key=lambda span: (span.opened_at, span.key))
+        limits = _limits(conditions)
+        findings += [_finding(rule, span, limits, now) for span in sure[:MOST]]
+        unsure.update((rule.id, key) for key in (*keys, *(span.key for span in sure[MOST:])))
+        doubtful.update(_named_few(rule.id, sorted(keys)))
+        if len(sure) > MOST:
+            notes.append(
+                f"{rule.id}: {len(sure) - MOST} more than the {MOST} that are shown; those were not looked at"
+            )
     findings.sort(key=lambda finding: (finding.opened_at, finding.rule, finding.key))
     detectors = [condition.detector for rule in rules for condition in flat(active[rule.id])]
     # Whom a restart would cut off matters only when something is wrong or cannot be seen.
     working = [one.at_work for one in detectors if hasattr(one, "at_work")] if findings or not_checked else []
     turns = max((at_work(now) for at_work in working), default=0)
-    notes = [note for detector in detectors if hasattr(detector, "notes") for note in detector.notes()]
+    notes += [note for detector in detectors if hasattr(detector, "notes") for note in detector.notes()]
     pending = min(
         (at for one in detectors if hasattr(one, "since") and (at := one.since()) is not None), default=None
     )
     return Evaluation(
         tuple(findings),
         not_checked,
-        frozenset(unsure.union(doubtful)),
+        frozenset(unsure),
         ambiguous,
         turns,
         pending,
         (*dict.fromkeys(notes), *ambiguous.notes()),
-        {**unread, **{f"{rule} {key}".strip(): IN_DOUBT for rule, key in doubtful}},
+        {**unread, **doubtful},
     )
 
 
@@ -178,13 +188,23 @@ def show_all(
                 if line.aside and line in seen.traces:
                     condition.detector.follow(role, seen.traces[line])
                 sources.setdefault(line.source, Dispatch(forget)).entries.append((rule, condition, role))
+    calls = {source: dispatch.calls for source, dispatch in sources.items()}
+    rows = ambiguous.rows
     for event in events:
         if event.ambiguous:
             ambiguous.add(event)
-        elif ambiguous.rows:
+            if event.doubt is None:
+                continue
+        elif rows:
             ambiguous.read(event)
-        if event.matches and (event.doubt is not None or not event.ambiguous):
-            sources[event.source].show(event)
+        matches = event.matches
+        if len(matches) != 1 or event.doubt is not None:
+            if matches:
+                sources[event.source].show(event)
+            continue
+        places, captures = matches[0]
+        for call in calls[event.source].get(places) or sources[event.source].calls_for(places):
+            call(captures, event)
     slow = {
         sources[source].entries[place][0]: why
         for source, places in seen.slow.items()
@@ -202,31 +222,33 @@ def flat(conditions: Iterable[ActiveCondition]) -> Iterable[ActiveCondition]:
             yield condition
 
 
+def _named_few(rule: str, keys: Sequence[str]) -> dict[str, str]:
+    """What cannot be seen of a rule: the first of its keys by name, and how many more there are."""
+    few = {f"{rule} {key}".strip(): IN_DOUBT for key in keys[:FEW]}
+    return few if len(keys) <= FEW else {**few, f"{rule}, {len(keys) - FEW} more": IN_DOUBT}
+
+
 def _without_doubt(
-    rule: Rule, conditions: Sequence[ActiveCondition], found: list[Finding], now: datetime
-) -> tuple[list[Finding], set[str]]:
-    """(findings that hold whether or not one believes what a user name may have written, keys that are open for
-    only one of the two).
+    conditions: Sequence[ActiveCondition], found: list[Span], now: datetime
+) -> tuple[list[Span], set[str]]:
+    """(what holds whether or not one believes what a user name may have written, keys that are open for only one of the
+    two).
     """
     every = list(flat(conditions))
     keys = set().union(*(getattr(condition.detector, "doubtful", ()) for condition in every))
     if all(condition.twin is None for condition in every):
-        return found, keys - {finding.key for finding in found if finding.ended_at is None}
-    believing = {
-        (finding.key, finding.ended_at is None)
-        for finding in _findings(rule, conditions, now, believing=True)
-    }
-    sceptical = {(finding.key, finding.ended_at is None) for finding in found}
+        return found, keys - {span.key for span in found if span.ended_at is None}
+    believing = {(span.key, span.ended_at is None) for span in _spans(conditions, now, believing=True)}
+    sceptical = {(span.key, span.ended_at is None) for span in found}
     keys |= {key for key, is_open in believing ^ sceptical if is_open}
-    return [finding for finding in found if (finding.key, finding.ended_at is None) in believing], keys
+    return [span for span in found if (span.key, span.ended_at is None) in believing], keys
 
 
-def _findings(
-    rule: Rule, conditions: Sequence[ActiveCondition], now: datetime, believing: bool = False
-) -> Iterable[Finding]:
-    """The first condition gives the key; the others must have held at the same time."""
+def _spans(conditions: Sequence[ActiveCondition], now: datetime, believing: bool = False) -> list[Span]:
+    """When all conditions held: the first gives the key; the others must have held at the same time."""
     first, *support = conditions
     supporting = [condition.spans(now, believing) for condition in support]
+    found = []
     for span in first.spans(now, believing):
         for spans in supporting:
             together = next(
@@ -236,7 +258,14 @@ def _findings(
                 break
             span = together
         else:
-            yield _finding(rule, span, now)
+            found.append(span)
+    return found
+
+
+def findings_of(rule: Rule, conditions: Sequence[ActiveCondition], now: datetime) -> list[Finding]:
+    """What the rule says, user names believed or not."""
+    limits = _limits(conditions)
+    return [_finding(rule, span, limits, now) for span in _spans(conditions, now)[:MOST]]
 
 
 def _overlap(span: Span, other: Span, now: datetime) -> Span | None:
@@ -273,9 +302,9 @@ def _merged(spans: list[Span]) -> list[Span]:
     return merged
 
 
-def _finding(rule: Rule, span: Span, now: datetime) -> Finding:
-    fields = {**limits(rule), **span.facts, **span.quotes}
-    quotes = {**limits(rule), **span.quotes}
+def _finding(rule: Rule, span: Span, limits: Mapping[str, Any], now: datetime) -> Finding:
+    fields = {**limits, **span.facts, **span.quotes}
+    quotes = {**limits, **span.quotes}
     rule = rule.for_cause(fields)
     return Finding(
         rule=rule.id,
@@ -305,10 +334,10 @@ def _named(rule: Rule) -> set[str]:
     return {name for template in templates for name in template_fields(template) if name}
 
 
-def limits(rule: Rule) -> dict[str, Any]:
+def _limits(conditions: Iterable[ActiveCondition]) -> dict[str, Any]:
     """The rule's own numbers, so that a sentence can show them beside what was seen."""
     found: dict[str, Any] = {}
-    for active in flat([activate(condition) for condition in rule.when]):
+    for active in flat(conditions):
         for name in ("within", "longer_than", "at_least"):
             value = getattr(active.condition.want, name, None)
             if value is not None:

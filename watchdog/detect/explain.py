@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from watchdog.config.rulebook import Rulebook
-from watchdog.detect.evaluate import Seen, _findings, activate, flat, show_all
+from watchdog.detect.evaluate import Seen, activate, findings_of, flat, show_all
 from watchdog.errors import SlowPattern
 from watchdog.model import Event, Rule
 from watchdog.text import harmless, redact
@@ -48,7 +48,7 @@ def explain(rule: Rule, events: Iterable[Event], seen: Seen, now: datetime) -> E
         )
         known = since if since is not None and since.year > 1970 else None
         found.append(ConditionState(one.condition.kind, bool(still), known, state))
-    findings = () if why else _findings(rule, conditions, now)
+    findings = () if why else findings_of(rule, conditions, now)
     fires = tuple(redact(finding.says) for finding in findings if finding.ended_at is None)
     return Explanation(rule.id, why, tuple(found), fires)
 

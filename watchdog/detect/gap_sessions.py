@@ -22,9 +22,14 @@ Stranger = tuple[Captures, frozenset[str], str, datetime]
 class Waiting:
     """One thing that has begun and is not answered."""
 
-    __slots__ = (
-        "captures", "doubted", "evidence", "failed", "failed_late", "key", "linked", "opened", "over", "proved", "said", "session", "sign", "spared", "up_to", "user",
-    )  # fmt: skip
+    session = ""  # who works for it, or worked for whoever asked the last time
+    linked = NEVER  # when its own turn told so
+    over: datetime | None = None  # its turn has ended; the answer is on its way
+    failed: datetime | None = None  # the newest failure before the shorter patience ran out
+    failed_late: datetime | None = None  # the first failure after that
+    spared = False  # a start right after it was that of the process that it belongs to
+    proved = False  # its own turn began, and no other message can have led to that
+    doubted: datetime | None = None  # when something may have settled it that a user name may have written
 
     def __init__(self, key: str, opened: Event, captures: Captures):
         self.key, self.opened, self.captures = key, opened, captures
@@ -32,17 +37,7 @@ class Waiting:
         self.sign = opened.at  # when it was last seen to live
         # signs of each kind are known up to then
         self.up_to = {"progress": opened.at, "turn_over": opened.at}
-        self.session = ""  # who works for it, or worked for whoever asked the last time
-        self.linked = NEVER  # when its own turn told so
-        self.over: datetime | None = None  # its turn has ended; the answer is on its way
-        self.failed: datetime | None = None  # the newest failure before the shorter patience ran out
-        self.failed_late: datetime | None = None  # the first failure after that
         self.evidence = [opened]
-        self.spared = False  # a start right after it was that of the process that it belongs to
-        self.proved = False  # its own turn began, and no other message can have led to that
-        self.doubted: datetime | None = (
-            None  # when something may have settled it that a user name may have written
-        )
 
     def in_doubt(self) -> bool:
         """Whether it may not be waiting at all, as far as records tell that a user name cannot have written.

@@ -81,21 +81,17 @@ class Detector:
         trace.followers.append(partial(self._settle, role))
 
     def see(self, roles: Mapping[str, Captures], event: Event) -> None:
-        if event.at >= self.let_go_at:
-            self.let_go_at = event.at + LET_GO_EVERY
-            for trace in dict.fromkeys([*self.traces["progress"], *self.traces["turn_over"]]):
-                trace.forget(event.at - self.patience)
-            if self.workers.strangers:
-                self.workers.forget(
-                    min((queue[0].opened.at for queue in self.waiting.values()), default=event.at)
-                )
-        if len(roles) == 1:
-            for role, captures in roles.items():
-                self.acts[role](captures, event)
-            return
         for role, act in self.acts.items():
             if role in roles:
                 act(roles[role], event)
+
+    def _let_go(self, at: datetime) -> None:
+        """Part from what nobody can ask for any more."""
+        self.let_go_at = at + LET_GO_EVERY
+        for trace in dict.fromkeys([*self.traces["progress"], *self.traces["turn_over"]]):
+            trace.forget(at - self.patience)
+        if self.workers.strangers:
+            self.workers.forget(min((queue[0].opened.at for queue in self.waiting.values()), default=at))
 
     def see_doubtful(self, roles: Mapping[str, Captures], event: Event) -> None:
         """A record that a user name may have written opens and settles nothing for certain."""
@@ -190,6 +186,8 @@ class Detector:
         self.workers.forget()
 
     def _closed(self, captures: Captures, event: Event) -> None:
+        if not self.waiting:
+            return
         for key in self._answered(captures):
             queue = self.waiting[key]
             whose = captures.get(SESSION_KEY, "")
@@ -239,6 +237,8 @@ class Detector:
         return found
 
     def _open(self, captures: Captures, event: Event) -> None:
+        if event.at >= self.let_go_at:
+            self._let_go(event.at)
         key = key_of(captures, self.want.same, self.want.key)
         queue = self.waiting.get(key)
         if queue is not None and not self.want.session_by:
@@ -278,6 +278,8 @@ class Detector:
 
     def _link(self, captures: Captures, event: Event) -> None:
         """A turn begins: find the message that it answers."""
+        if event.at >= self.let_go_at:
+            self._let_go(event.at)
         session, settled = captures.get("session", ""), self.sessions.settled
         if not session or settled.get(session) or settled.get(event.session):
             self._prove(session)
@@ -329,9 +331,13 @@ class Detector:
         one.failed, one.failed_late = one.failed_late or one.failed, None
 
     def _failed(self, _: Captures, event: Event) -> None:
+        if event.at >= self.let_go_at:
+            self._let_go(event.at)
         if self.want.sooner is None or not event.session:
             return
         self.failures.put(event.session, event.at)
+        if not self.waiting:
+            return
         theirs = self.workers.whom(event.session, event.at)
         if late := self._late(theirs, event.at):
             self._catch_up(late, event.at)

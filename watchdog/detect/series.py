@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
-from watchdog.detect.common import Captures, keep
+from watchdog.detect.common import KEEP_LAST, Captures
 from watchdog.model import Event, Span
 from watchdog.text import ago, spell
 from watchdog.values import replace
@@ -36,32 +36,45 @@ class Series:
         self.current: Span | None = None  # as it began
         self.last_at = LONG_AGO  # of the present one: its newest time, what it quotes, its evidence
         self.quotes: dict[str, str] = {}
-        self.evidence: tuple[Event, ...] = ()
+        self.quoted: Captures | None = None  # what was added to that last
+        self.first: Event | None = None
+        self.newest: deque[Event] = deque(maxlen=KEEP_LAST)
         self.times = 0
         self.sessions: set[str] = set()  # whose lines these are
         self.about: Captures = {}  # what makes its key, by name
 
     def add(self, key: str, event: Event, quotes: Captures, enough: bool = False) -> None:
         """One more; `enough` alone passes the limit, however few there were."""
-        self.settle(event.at)
+        at = event.at
+        if self.current is not None:
+            self.settle(at)
         self.alive_at = None
         self.recent.append(event)
-        if self.current is not None:
-            self.times += 0 if enough else 1
-        else:
-            in_time = [seen for seen in self.recent if event.at - seen.at <= self.within]
+        if self.current is None:
+            in_time = [seen for seen in self.recent if at - seen.at <= self.within]
             if not enough and len(in_time) < self.at_least:
                 return
             self.times = max(1, len(in_time) - (1 if enough and len(in_time) > 1 else 0))
-            self.current = Span(key, in_time[0].at, event.at, event.at)
-            self.last_at, self.quotes, self.evidence = event.at, {}, tuple(in_time[:1])
+            self.current = Span(key, in_time[0].at, at, at)
+            self.last_at, self.quotes, self.quoted, self.first = at, {}, None, in_time[0]
+            self.newest = deque(maxlen=KEEP_LAST)
             self.sessions = {seen.session for seen in in_time if seen.session}
-        if self.evidence[-1] is not event:
-            self.evidence = keep(self.evidence, event)
-        self.last_at = max(self.last_at, event.at)
+        else:
+            self.times += not enough
+        if self.first is not event:
+            self.newest.append(event)
+        if at > self.last_at:
+            self.last_at = at
         if event.session:
             self.sessions.add(event.session)
-        self.quotes.update({name: value for name, value in quotes.items() if value})
+        if quotes is not self.quoted and quotes != self.quoted:
+            self.quoted = quotes
+            self.quotes.update({name: value for name, value in quotes.items() if value})
+
+    @property
+    def evidence(self) -> tuple[Event, ...]:
+        """The first and the newest few."""
+        return (self.first, *self.newest) if self.first is not None else ()
 
     def _told(self, span: Span, ended: datetime | None) -> Span:
         return replace(
@@ -83,7 +96,7 @@ class Series:
         """Close what has lived for long enough, or not come again in a whole window; one more may open it
         again.
         """
-        if self.current is None:
+        if self.current is None or (self.alive_at is None and now - self.last_at <= self.quiet_for):
             return
         over = self.last_at + self.quiet_for
         if self.settles_after is not None and self.alive_at is not None:

@@ -34,13 +34,15 @@ _CAREFUL = {
 }
 # What holds nothing odd, as most records: nothing in such a name can imitate a field.
 _PLAIN = {
-    "word": "[!-<>-~]+",
+    "word": "[!#-&(-<>-~]+",
     "number": r"\d+",
     "any": r"[^=\n]*",
     "name": r"[^=\n]*",
     "quoted": r"'([^'\\\n]*)'",
 }
-MEMORY = 2000  # chats remembered
+# Where there is no name: the first quote of the record is that of the quoted text.
+_NAMELESS = {**_PLAIN, "any": r"[^'\"\n]*?"}
+MEMORY = 2000  # kinds of appended fields remembered
 
 
 class Closing:
@@ -68,11 +70,11 @@ class Shape:
             f"(?s)(?P<fields>{_filled(fields, _CAREFUL)}) {_filled(quoted, _CAREFUL)}{tails}$"
         )
         plain_tails = rf"((?: (?!(?:{keys})=)\w+=(?:[!#-&(-<>-~]+|'[^'\\\n]*'))*)"
-        # In bytes, and only of records of one line.
-        self.plain = regex(
-            f"({_filled(fields, _PLAIN)}) {_filled(quoted, _PLAIN)}{plain_tails}\r?\n".encode()
-        )
         self.has_name = "{name}" in text
+        self.plain_tails: set[bytes] = set()  # appended fields that change nothing
+        # In bytes, and only of records of one line.
+        kinds = _PLAIN if self.has_name else _NAMELESS
+        self.plain = regex(f"({_filled(fields, kinds)}) {_filled(quoted, kinds)}{plain_tails}\r?\n".encode())
         self.imitated = regex(rf"(?:^|\s)(?:{keys})=")
         # Where a record ends at last, however many line breaks the name in it holds.
         rest = f"{text.partition('{name}')[2] or ' ' + quoted}"
@@ -90,7 +92,7 @@ class Shape:
             why = f"{'an' if name[:1] in 'aeiou' else 'a'} {name} whose fields do not parse"
             return self.head, {"shape": _shape(text[len(self.head) :])}, why if self.has_name else ""
         fields, said = found["fields"], found["quoted"][1:-1]
-        facts = {"said": _digest(said)}
+        facts = {"said": digest(said)}
         if self.has_name:
             if self.imitated.search(found["name"]):
                 # Whatever the name is, the last fields of the line are Hermes' own.
@@ -137,13 +139,9 @@ class ChatText:
     def __init__(self, words: Iterable[Word]):
         self.shapes = [Shape(word) for word in words]
         self.heads = tuple(shape.head for shape in self.shapes)
-        named = [shape for shape in self.shapes if shape.has_name]
+        self.raw_heads = tuple(shape.raw_head for shape in self.shapes)
         # A forged record of these casts doubt on what follows it, so each of them must be looked at.
-        self.doubtful = tuple(shape.raw_head for shape in named)
-        self.by_head = {shape.raw_head: shape for shape in named}
-        # platform, name and chat as logged → the record without the words, who
-        self.known: dict[bytes, tuple[str, str]] = {}
-        self.plain_tails: set[bytes] = set()  # appended fields that change nothing
+        self.doubtful = tuple(shape.raw_head for shape in self.shapes if shape.has_name)
 
     def may_quote(self, text: str) -> bool:
         """Whether a record can hold chat text at all; the rest is let through untouched."""
@@ -160,15 +158,16 @@ class ChatText:
         """Every place where a record with a name in it may end, however many line breaks the name holds."""
         found = [
             Closing(match.end(), match["quoted"], shape.keeps(match["tails"]))
-            for shape in self.by_head.values()
+            for shape in self.shapes
+            if shape.has_name
             for match in shape.end.finditer(block)
         ]
         return sorted(found, key=lambda closing: closing.end)
 
     def before_name(self, block: bytes, message: int) -> bytes:
         """What stands before the name in the message that begins there; nothing if it does not come so far."""
-        for head, shape in self.by_head.items():
-            if block.startswith(head, message):
+        for shape in self.shapes:
+            if shape.has_name and block.startswith(shape.raw_head, message):
                 found = shape.raw_begin.match(block, message)
                 return found[0] if found is not None else b""
         return b""
@@ -177,38 +176,30 @@ class ChatText:
         """How the line begins, up to its first field; that alone is left of a line that does not parse."""
         return next((head for head in self.heads if text.startswith(head)), "")
 
-    def cut_honest(self, block: bytes, start: int, stop: int) -> tuple[str, dict[str, str]] | None:
-        """As cut() does it, of the record in these bytes; None when that must look closer.
-
-        Who writes from where comes again and again, only the words differ.
+    def cut_honest(self, block: bytes, start: int, stop: int) -> tuple[str, dict[str, str], bytes] | None:
+        """(text, digests) as cut() does it, of the record in these bytes, and who writes where, if the text tells nothing
+        else; None when cut() must look closer.
         """
-        for head, shape in self.by_head.items():
-            if block.startswith(head, start):
-                found = shape.plain.match(block, start)
-                break
-        else:
-            return None
-        if found is None or found.end() != stop:
+        shape = next((shape for shape in self.shapes if block.startswith(shape.raw_head, start)), None)
+        found = shape.plain.match(block, start) if shape is not None else None
+        if shape is None or found is None or found.end() != stop:
             return None
         who, said, tails = found.groups()
-        known = self.known.get(who)
-        if known is None:
-            text, facts, why = shape.cut(f"{str(who, 'utf-8', 'replace')} {shape.quoted_key}='…'")
+        words, more = str(said, "utf-8", "replace"), str(tails, "utf-8", "replace")
+        facts = {"said": digest(words)}
+        text = str(who, "utf-8", "replace")
+        if shape.has_name:
+            text, known, why = shape.cut(f"{text} {shape.quoted_key}='…'")
             if why:
                 return None
-            if len(self.known) > MEMORY:
-                self.known.clear()
-            known = self.known[who] = text, facts["user"]
-        text, user = known
-        if not said or tails not in self.plain_tails:
-            written = str(tails, "utf-8", "replace")
-            text += shape.tail(str(said, "utf-8", "replace"), written)
-            if not shape.tail("…", written) and len(self.plain_tails) < MEMORY:
-                self.plain_tails.add(tails)
-        return text, {"said": _digest(str(said, "utf-8", "replace")), "user": user}
+            facts["user"] = known["user"]
+        if not shape.tail("…", more) and len(shape.plain_tails) < MEMORY:
+            shape.plain_tails.add(tails)
+        tail = shape.tail(words, more)
+        return text + tail, facts, who if shape.has_name and not tail else b""
 
 
-def _digest(said: str) -> str:
+def digest(said: str) -> str:
     # The turn line cuts at 80 characters and adds dots, the inbound line only cuts.
     said = said.removesuffix("...")[:60]
     return digest_of(said) if said else ""

@@ -2,91 +2,125 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 
-from watchdog.config.rulebook import LineSelection
+from watchdog.config.rulebook import LineSelection, Meaning
 from watchdog.errors import SlowPattern
 from watchdog.model import Line
+from watchdog.model.trace import Trace
 from watchdog.values import Any
 
 Captures = Mapping[str, str]
-Match = tuple[tuple[int, ...], Captures]  # places in the list of wanted lines, what was captured
+MEMORY = 2000
+MISSING: Any = object()
 _NOTHING: Captures = {}
+
+
+class Use:
+    """What is done with a record that is some of the wanted lines."""
+
+    __slots__ = ("complaint", "followed", "places", "rare", "traces")
+
+    def __init__(self, lines: Sequence[tuple[int, Line]], traces: Mapping[Line, Trace]):
+        self.places = tuple(place for place, line in lines if line not in traces)  # to tell the detectors
+        self.traces = tuple(dict.fromkeys(traces[line] for _, line in lines if line in traces))
+        self.followed = any(line.followed for _, line in lines)  # the next record's time matters
+        self.complaint = any(line.complaint for _, line in lines)
+        self.rare = bool(self.traces or self.followed or self.complaint)
+
+
+Match = tuple[Use, Captures]
 
 
 class Matcher:
     """All lines that ask for one word, or for one pattern."""
 
-    def __init__(self, pattern: Any):
+    def __init__(self, pattern: Any, traces: Mapping[Line, Trace]):
         self.pattern = pattern  # a Word, a Pattern, or None: every record
+        self.traces = traces
         self.entries: list[tuple[int, Line]] = []
-        self.chosen: dict[tuple[Any, ...], tuple[int, ...]] = {}
+        self.uses: dict[tuple[Any, ...], Use | None] = {}  # None: nobody asks for such a record
         self.slow = False  # its pattern took too long once, and is not tried again
 
     def match(self, message: str, level: str, logger: str) -> Match | None:
         """Which of them this message is; None when none of them."""
         raise NotImplementedError
 
+    def in_bytes(self, head: bytes) -> tuple[Callable[[bytes], tuple[bytes, ...] | None] | None, int]:
+        """(what a message of ASCII that begins with `head` captures, or None where only `match` can tell; how long such a
+        message may be). Messages that capture the same are the same to all lines.
+        """
+        return None, 0
+
+    def choose(self, key: tuple[Any, ...], chosen: Iterable[tuple[int, Line]]) -> Use | None:
+        lines = list(chosen)
+        use = Use(lines, self.traces) if lines else None
+        remember(self.uses, key, use, MEMORY)
+        return use
+
 
 class WordMatcher(Matcher):
     def match(self, message: str, level: str, logger: str) -> Match | None:
-        meaning = self.pattern.read(message)
-        if meaning is None:
+        found = self.pattern.find(message)
+        if found is None:
             return None
-        key = meaning.variant, meaning.cause, level, logger
-        places = self.chosen.get(key)
-        if places is None:
-            places = tuple(
-                place
-                for place, line in self.entries
-                if fits(line, level, logger) and line.pattern.takes(meaning)
-            )
-            if not any(line.pattern.only for _, line in self.entries):  # else the captures decide, too
-                _remember(self.chosen, key, places)
-        return (places, meaning.captures) if places else None
+        variant, cause, captures = found
+        key: tuple[Any, ...] = variant, cause, level, logger
+        if self.asked:
+            key += tuple(map(captures.get, self.asked))
+        use = self.uses.get(key, MISSING)
+        if use is MISSING:
+            meaning = Meaning(self.pattern.id, variant, cause, captures)
+            fitting = (entry for entry in self.entries if fits(entry[1], level, logger))
+            use = self.choose(key, (entry for entry in fitting if entry[1].pattern.takes(meaning)))
+        return (use, captures) if use is not None else None
+
+    def in_bytes(self, head: bytes) -> tuple[Callable[[bytes], tuple[bytes, ...] | None] | None, int]:
+        if any(line.level or line.logger for _, line in self.entries):
+            return None, 0
+        found: tuple[Callable[[bytes], tuple[bytes, ...] | None] | None, int] = self.pattern.in_bytes(head)
+        return found
+
+    @cached_property
+    def asked(self) -> tuple[str, ...]:
+        """The captures whose values decide which lines it is."""
+        return tuple({line.pattern.only[0] for _, line in self.entries if line.pattern.only})
 
 
 class PatternMatcher(Matcher):
     def match(self, message: str, level: str, logger: str) -> Match | None:
         key = level, logger
-        places = self.chosen.get(key)
-        if places is None:
-            places = tuple(place for place, line in self.entries if fits(line, level, logger))
-            _remember(self.chosen, key, places)
-        if not places:
+        use = self.uses.get(key, MISSING)
+        if use is MISSING:
+            use = self.choose(key, (entry for entry in self.entries if fits(entry[1], level, logger)))
+        if use is None:
             return None
         captures = self.pattern.match(message) if self.pattern is not None else _NOTHING
-        return (places, captures) if captures is not None else None
+        return (use, captures) if captures is not None else None
 
 
 class Classifier:
-    """Of the lines that are wanted from one source."""
+    """Of the lines that are wanted from one source. Places without a line are somebody else's."""
 
-    def __init__(self, lines: Sequence[Line | None]):
+    def __init__(self, lines: Sequence[Line | None], traces: Mapping[Line, Trace] | None = None):
         self.slow: dict[int, str] = {}  # place of a line whose pattern took too long → what to say of it
         found: dict[Any, Matcher] = {}
         for place, line in enumerate(lines):
             if line is None:
                 continue
-            key = line.pattern.word.id if isinstance(line.pattern, LineSelection) else line.pattern
+            is_word = isinstance(line.pattern, LineSelection)
+            key = line.pattern.word.id if is_word else line.pattern
             if key not in found:
-                word = isinstance(line.pattern, LineSelection)
-                found[key] = WordMatcher(line.pattern.word) if word else PatternMatcher(line.pattern)
+                pattern = line.pattern.word if is_word else line.pattern
+                found[key] = (WordMatcher if is_word else PatternMatcher)(pattern, traces or {})
             found[key].entries.append((place, line))
         self.matchers = list(found.values())
-        self._by_places: dict[tuple[int, ...], list[Matcher]] = {}
 
     def candidates(self, places: Iterable[int]) -> list[Matcher]:
         """The matchers of the lines in these places."""
-        key = tuple(places)
-        found = self._by_places.get(key)
-        if found is None:
-            wanted = set(key)
-            found = [
-                matcher for matcher in self.matchers if any(place in wanted for place, _ in matcher.entries)
-            ]
-            _remember(self._by_places, key, found)
-        return found
+        wanted = set(places)
+        return [matcher for matcher in self.matchers if any(place in wanted for place, _ in matcher.entries)]
 
     def matches(self, matchers: Iterable[Matcher], message: str, level: str, logger: str) -> list[Match]:
         """Which of the wanted lines this message is."""
@@ -109,10 +143,8 @@ def fits(line: Line, level: str, logger: str) -> bool:
     return (not line.level or level in line.level) and (not line.logger or logger.startswith(line.logger))
 
 
-def _remember(memory: dict[Any, Any], key: object, value: object) -> None:
-    if len(memory) > MEMORY:
+def remember(memory: dict[Any, Any], key: object, value: object, most: int) -> None:
+    """Keep it; what is known is dropped when there is too much of it."""
+    if len(memory) > most:
         memory.clear()
     memory[key] = value
-
-
-MEMORY = 2000

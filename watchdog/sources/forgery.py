@@ -15,10 +15,12 @@ anything by themselves.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from operator import attrgetter
 
 from watchdog.config.pattern import LONGEST
 from watchdog.model import Doubt
@@ -37,6 +39,7 @@ TOO_MANY = 500_000  # doubtful records that are remembered
 # A message's own turn logs something within this time, unless the line itself says that it is queued.
 TURN_BEGINS = timedelta(seconds=30)
 OUT_OF_ORDER = timedelta(seconds=1)  # of records between two walls
+_end = attrgetter("end")
 Blocks = Iterable[tuple[str, bytes]]  # whole records, with the name of the file they are in
 
 
@@ -116,7 +119,7 @@ class _Finder:
                 yield Region(rest, b"", began)  # a record does not reach into another file
                 rest, began = b"", False
             file, text, at, rest = name, rest + block, 0, b""
-            while (start := 0 if began and not at else next(self.heads(text, at), None)) is not None:
+            while (start := 0 if began and not at else self.next_head(text, at)) is not None:
                 stop = self.stop(text, start)
                 if stop is None:
                     rest = text[start:]
@@ -128,6 +131,25 @@ class _Finder:
                 began, at = False, stop
         if rest:
             yield Region(rest, b"", began)
+
+    def next_head(self, text: bytes, at: int) -> int | None:
+        """Where the next inbound line begins from which something may be in doubt."""
+        while (found := self.find_literal(text, at)) >= 0:
+            end = text.find(b"\n", found)
+            wall = _FOREIGN.search(text, end) if end >= 0 else None
+            if (
+                wall is None
+                or self.forged is None
+                or wall[1] in self.forged
+                or not _no_quote(text, end, wall.start())
+            ):
+                return next(self.heads(text, at), None)
+            at = wall.start() + 1  # nothing up to the wall could end an inbound line: nearly always
+        return None
+
+    def find_literal(self, text: bytes, at: int) -> int:
+        places = [place for literal in self.chat.doubtful if (place := text.find(literal, at)) >= 0]
+        return min(places, default=-1)
 
     def heads(self, text: bytes, at: int = 0) -> Iterator[int]:
         """Where inbound lines begin, or seem to; also behind a torn record on the same line."""
@@ -163,8 +185,8 @@ class _Finder:
     def judge(self, region: Region, doubts: Doubts) -> None:
         content = region.content
         line_end = content.find(b"\n") + 1
-        if not (region.began or region.goes_on) and _no_quote(content, line_end):
-            return  # nothing further down could end an inbound line: nearly always
+        if not (region.began or region.goes_on) and (not line_end or _no_quote(content, line_end)):
+            return  # nothing further down could end an inbound line
         closings = self.chat.closings(content)
         if not closings and not region.goes_on:
             return
@@ -175,9 +197,9 @@ class _Finder:
         for first, last in pairwise(bounds):
             part = _Part(
                 content,
-                [head for head in heads if first <= head < last],
+                heads[bisect_left(heads, first) : bisect_left(heads, last)],
                 records[bisect_left(records, first) : bisect_left(records, last)],
-                [closing for closing in closings if first < closing.end <= last],
+                closings[bisect_right(closings, first, key=_end) : bisect_right(closings, last, key=_end)],
             )
             self._judge_part(part, region, doubts)
 
@@ -195,14 +217,19 @@ class _Finder:
         if not proved or len(times) < len({*part.heads, *part.records}):
             return []
         ends = _time(region.next_stamp)
+        # The oldest time of what follows each record: the last one is followed by the wall.
+        oldest = [*reversed(list(accumulate(reversed([times[start] for start in part.records]), min)))]
+        newest = list(accumulate((times[head] for head in part.heads), max))
+        queued = max((closing.end for closing in part.closings if closing.kept), default=0)
         found = []
-        for before, head in pairwise(part.heads):
-            newest = max(times[start] for start in part.heads if start <= before)
-            follow = [times[start] for start in part.records if start > head] + ([ends] if ends else [])
-            in_order = min(follow, default=times[head]) >= times[head] - OUT_OF_ORDER
-            queued = any(closing.kept for closing in part.closings if closing.end > head)
-            later = times[head] - newest > TURN_BEGINS + OUT_OF_ORDER
-            if head in part.records and later and in_order and not queued:
+        for number, head in enumerate(part.heads[1:]):
+            at, following = times[head], bisect_right(part.records, head)
+            follow = [*oldest[following : following + 1], *([ends] if ends else [])]
+            in_order = min(follow, default=at) >= at - OUT_OF_ORDER
+            later = at - newest[number] > TURN_BEGINS + OUT_OF_ORDER
+            record = bisect_left(part.records, head)
+            is_record = record < len(part.records) and part.records[record] == head
+            if is_record and later and in_order and queued <= head:
                 found.append(head)
         return found
 
@@ -215,13 +242,13 @@ class _Finder:
             return
         certain = None if region.began or region.goes_on else self._certain(part)
         forged_from = None if region.goes_on else part.forged_from()
-        words = [closing.words for closing in closings]
+        times_said = Counter(closing.words for closing in closings)
         for start in part.records:
             if start >= reach or start == certain:
                 continue
             end = _line_end(content, start)
-            own = [closing.words for closing in closings if start < closing.end <= end]
-            provable = len(own) == 1 and words.count(own[0]) == 1
+            own = closings[bisect_right(closings, start, key=_end) : bisect_right(closings, end, key=_end)]
+            provable = len(own) == 1 and times_said[own[0].words] == 1
             forged = forged_from is not None and start > forged_from
             doubts.add(content, start, Doubt(provable=provable, forged=forged))
 
@@ -276,8 +303,8 @@ def _line_end(content: bytes, start: int) -> int:
     return content.find(b"\n", start) + 1 or len(content)
 
 
-def _no_quote(content: bytes, start: int) -> bool:
-    return start == 0 or (content.find(b"='", start) < 0 and content.find(b'="', start) < 0)
+def _no_quote(content: bytes, start: int, stop: int | None = None) -> bool:
+    return content.find(b"='", start, stop) < 0 and content.find(b'="', start, stop) < 0
 
 
 def _is_quoted(text: bytes, line: int, start: int) -> bool:

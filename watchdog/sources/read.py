@@ -78,6 +78,7 @@ class Reading:
     logs: list[LogFile] = field(default_factory=list)
     last_at: datetime | None = None
     measured: dict[str, Any] = field(default_factory=dict)  # now, for the checks to come
+    complained: bool = False  # the gateway complained about the schema of a database
 
     def lost(self) -> dict[str, str]:
         """Logs that could not be read again when somebody asked for more of them, and why."""
@@ -120,6 +121,7 @@ def read_all(
                 chat,
                 plain=sources.plain,
                 doubts=doubts,
+                copies=any(log.name == NAMED[0] for log in reading.logs[:-1]),
             )
             signs = (
                 Wanted([line if line in traces else None for line in lines], chat, traces, doubts=doubts)
@@ -127,17 +129,17 @@ def read_all(
                 else None
             )
             reading.slow[name] = asked.classifier.slow
-            streams.append(in_order(_guarded(log, log.events(asked, since, now, signs), reading)))
+            streams.append(in_order(_guarded(log, log.events(asked, since, now, signs), reading, asked)))
+    classifiers = {name: Classifier(lines) for name, lines in wanted.items() if name not in LOGS}
+    reading.slow.update((name, classifier.slow) for name, classifier in classifiers.items())
     if "journal" in wanted:
-        streams.append(_journal(sources, chat, since, now, reading))
+        entries = _journal(sources, chat, since, now, reading)
+        streams.append(list(_classified(batch, classifiers, reading)) for batch in entries)
     if "sessions" in wanted:
         from watchdog.sources.process import sessions
 
-        streams.append(in_order([sessions(sources.home)]))
-    classifiers = {name: Classifier(lines) for name, lines in wanted.items() if name not in LOGS}
-    reading.slow.update((name, classifier.slow) for name, classifier in classifiers.items())
-    events = _read(sources, wanted, streams, now, reading)
-    reading.events = _classified(events, classifiers)
+        streams.append(in_order([_classified(sessions(sources.home), classifiers, reading)]))
+    reading.events = _read(sources, wanted, streams, classifiers, now, reading)
     return reading
 
 
@@ -157,13 +159,17 @@ def _doubts(sources: Sources, chat: ChatText, since: datetime | None) -> Doubts:
             log.close()
 
 
-def _classified(events: Iterable[Event], classifiers: Mapping[str, Classifier]) -> Iterator[Event]:
-    """The same events; those that are not from a log say which of the wanted lines they are."""
+def _classified(
+    events: Iterable[Event], classifiers: Mapping[str, Classifier], reading: Reading
+) -> Iterator[Event]:
+    """The same events, which are not from a log, with the wanted lines that they are."""
     for event in events:
         classifier = classifiers.get(event.source)
         if classifier is not None and not event.ambiguous:
             text = f"{event.text}\n{event.more}" if event.more else event.text
-            event.matches = classifier.matches(classifier.matchers, text, event.level, event.logger)
+            found = classifier.matches(classifier.matchers, text, event.level, event.logger)
+            event.matches = [(use.places, captures) for use, captures in found]
+            reading.complained = reading.complained or any(use.complaint for use, _ in found)
         yield event
 
 
@@ -171,23 +177,20 @@ def _read(
     sources: Sources,
     wanted: Mapping[str, list[Line]],
     streams: list[Iterator[list[Event]]],
+    classifiers: Mapping[str, Classifier],
     now: datetime,
     reading: Reading,
 ) -> Iterator[Event]:
     """The logs in the order of time, then what is true now: the process and the databases."""
-    complained = False
-    complaints = {
-        source: frozenset(place for place, line in enumerate(lines) if line.complaint)
-        for source, lines in wanted.items()
-        if any(line.complaint for line in lines)
-    }
     for events in merged(streams):
-        for event in events:
-            if not complained and event.source in complaints:
-                complained = any(
-                    not complaints[event.source].isdisjoint(places) for places, _ in event.matches
-                )
-            yield event
+        yield from events
+    yield from _classified(_now(sources, wanted, now, reading), classifiers, reading)
+
+
+def _now(
+    sources: Sources, wanted: Mapping[str, list[Line]], now: datetime, reading: Reading
+) -> Iterator[Event]:
+    """What is true now; the logs have been read."""
     for log in reading.logs:
         reading.notes.extend(log.notes)
     reading.last_at = max((log.last_at for log in reading.logs if log.last_at is not None), default=None)
@@ -227,7 +230,9 @@ def _read(
         from watchdog.sources.databases import observe
 
         try:
-            for event in observe(sources.home, now, complained, live=not sources.stated, state=sources.state):
+            for event in observe(
+                sources.home, now, reading.complained, live=not sources.stated, state=sources.state
+            ):
                 if event.facts.get("grade") == "unknown":  # one of them is dark, the others can be seen
                     reading.blind[event.facts["database"]] = event.facts["fault"]
                 yield event
@@ -355,9 +360,12 @@ def unwatched_databases(sources: Sources) -> list[str]:
     return [line] if line else []
 
 
-def _guarded(log: LogFile, batches: Iterable[list[Event]], reading: Reading) -> Iterator[list[Event]]:
+def _guarded(
+    log: LogFile, batches: Iterable[list[Event]], reading: Reading, asked: Wanted
+) -> Iterator[list[Event]]:
     try:
         yield from batches
+        reading.complained = reading.complained or asked.complained
     except OSError as error:
         reading.blind[log.name] = _why(error, log.path)
 

@@ -6,20 +6,20 @@ This is where a long log costs its time, so what most records need comes first a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from types import MappingProxyType
 
 from watchdog.config.pattern import LONGEST
+from watchdog.errors import SlowPattern
 from watchdog.model import Doubt, Event, Line
 from watchdog.model.trace import Trace
-from watchdog.sources.chat_text import QUOTED_END, ChatText
-from watchdog.sources.classify import Classifier, Match, Matcher
+from watchdog.sources.chat_text import QUOTED_END, ChatText, Shape, digest
+from watchdog.sources.classify import MISSING, Classifier, Match, Matcher, Use, remember
 from watchdog.sources.forgery import Doubts
 from watchdog.sources.localtime import LocalClock
 from watchdog.sources.prefilter import BEFORE, Prefilter
-from watchdog.values import Any
 
 # Each digit by itself: re takes longer to count them.
 _TIME = rb"2\d\d\d-\d\d-\d\d \d\d:\d\d:\d\d,\d\d\d"
@@ -33,25 +33,33 @@ STAMP_ENDS = 23  # bytes of a line's time
 EVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 SLIP = timedelta(minutes=1)  # after now; more than that is another clock
 MEMORY = 5000  # of each kind that are remembered
+RARE = 30  # records of one kind
 _NOTHING: Mapping[str, str] = {}
 Names = tuple[str, str, str]  # level, logger, session
-Use = tuple[
-    tuple[int, ...], tuple[Trace, ...], bool
-]  # places to tell of, traces, whether the next record's time matters
 
 
-Way = tuple[list[Matcher], tuple[Trace, ...]]  # matchers, and the traces that the literal alone decides on
+class Way:
+    """What to do with a record in which one literal stands and no other."""
 
+    __slots__ = ("begins", "found", "known", "longest", "matchers", "only", "rare", "shape", "signs")
 
-class _Ways(dict[int, Way | None]):
-    """Number of a literal → what to do with a record that it begins; of those that the log holds."""
+    def __init__(self, begins: bytes, matchers: list[Matcher], signs: tuple[Trace, ...], shape: Shape | None):
+        self.matchers = matchers
+        self.only = matchers[0] if len(matchers) == 1 else None
+        self.signs = signs  # the traces of which the literal alone decides
+        self.shape = shape  # how the line is written, if there is chat text in it
+        # For a message of ASCII in one line: what it captures, and what those before turned out to be that captured the
+        # same. Compiling that does not pay for a few records.
+        self.found: Callable[[bytes], tuple[bytes, ...] | None] | None = None
+        self.longest = 0
+        self.known: dict[tuple[bytes, ...], Match | None] = {}
+        self.begins, self.rare = begins, RARE
 
-    def __init__(self, wanted: Wanted):
-        self.wanted = wanted
-
-    def __missing__(self, literal: int) -> Way | None:
-        way = self[literal] = self.wanted.ways(literal)
-        return way
+    def met(self) -> None:
+        """Count one that was read the ordinary way."""
+        self.rare -= 1
+        if not self.rare and self.only is not None:
+            self.found, self.longest = self.only.in_bytes(self.begins)
 
 
 class Wanted:
@@ -64,51 +72,59 @@ class Wanted:
         traces: Mapping[Line, Trace] = MappingProxyType({}),
         plain: bool = False,
         doubts: Doubts | None = None,
+        copies: bool = False,
     ):
         self.chat, self.plain = chat, plain
+        self.copies = copies  # every record with a user name in it stands in another log that is read, too
         self.doubts = doubts or Doubts()  # the records that a name may have written
         self.lines, self.traces = lines, traces  # lines of which only time and session are noted
-        self.uses: dict[tuple[int, ...], Use] = {}
-        self.quick = _Ways(self)
+        self.complained = False  # a record was met that is a reason to compare the databases' schema
 
     # Made when the first block is read: the signs of a log are hardly ever asked for.
     @cached_property
     def classifier(self) -> Classifier:
-        return Classifier(self.lines)
+        return Classifier(self.lines, self.traces)
 
     @cached_property
     def prefilter(self) -> Prefilter | None:
         """None for the plain way, by which the other is judged: every record is parsed and shown to everything."""
-        prefilter = None if self.plain else Prefilter(self.lines, self.chat.doubtful)
+        named = () if self.copies else self.chat.doubtful
+        prefilter = None if self.plain else Prefilter(self.lines, named)
         return None if prefilter is None or prefilter.open else prefilter
 
-    def ways(self, literal: int) -> Way | None:
-        """What to do with a record that begins with this literal; None when it must be looked at."""
-        places = self.prefilter.alone(literal) if self.prefilter is not None else None
-        return None if places is None else (self.classifier.candidates(places), self._signs(places))
+    def way(self, literal: int) -> Way | None:
+        """What to do with a record in which no literal but this one stands; None when it must be looked at."""
+        assert self.prefilter is not None
+        places = self.prefilter.alone(literal)
+        if places is None:
+            return None
+        begins = self.prefilter.literals[literal].removeprefix(BEFORE)
+        shape = next((shape for shape in self.chat.shapes if begins.startswith(shape.raw_head)), None)
+        return Way(begins, self.classifier.candidates(places), self._signs(places), shape)
 
-    def _signs(self, places: Sequence[int]) -> tuple[Trace, ...]:
+    def _signs(self, places: Iterable[int]) -> tuple[Trace, ...]:
         """The traces of these lines, when the beginning of the message is all that they ask for."""
-        lines = [line for place in places if (line := self.lines[place]) is not None]
+        lines = [line for place in sorted(places) if (line := self.lines[place]) is not None]
         if any(
             line not in self.traces or line.level or line.logger or not line.pattern.is_head for line in lines
         ):
             return ()
         return tuple(dict.fromkeys(self.traces[line] for line in lines))
 
-    def use(self, places: tuple[int, ...]) -> Use:
-        """What to do with a record that is these lines."""
-        found = self.uses.get(places)
-        if found is None:
-            lines = {place: line for place in places if (line := self.lines[place]) is not None}
-            traced = dict.fromkeys(self.traces[line] for line in lines.values() if line in self.traces)
-            left = tuple(place for place, line in lines.items() if line not in self.traces)
-            found = self.uses[places] = left, tuple(traced), any(line.followed for line in lines.values())
-        return found
+
+class _Ways(dict[int, Way | None]):
+    """Number of a literal → what to do with a record that holds it; of those that the log holds."""
+
+    def __init__(self, wanted: Wanted):
+        self.wanted = wanted
+
+    def __missing__(self, literal: int) -> Way | None:
+        way = self[literal] = self.wanted.way(literal)
+        return way
 
 
 class RecordReader:
-    """Bytes → events, remembering across blocks what a forged line needs."""
+    """Bytes → events of one log."""
 
     def __init__(
         self,
@@ -127,10 +143,12 @@ class RecordReader:
         self.last_at: datetime | None = None  # of the newest record, wanted or not
         self.future = 0  # records dated well after the window: a gateway writes on while it is looked at
         self.names: dict[bytes, Names] = {}  # what stands between time and message → level, logger, session
-        self.inbound: dict[tuple[str, Names], list[Match]] = {}
+        # who writes where → header, text, digest of the name, what it is
+        self.inbound: dict[bytes, tuple[Names, str, str, Match]] = {}
+        self.ways = _Ways(wanted)
         self.where, self.offset, self.following = "", 0, b""
 
-    def records(self, name: str, offset: int, block: bytes, following: bytes) -> list[Any]:
+    def records(self, name: str, offset: int, block: bytes, following: bytes) -> list[Event]:
         """The records of one block and of the window that some rule wants."""
         self.where, self.offset, self.following, self.glued = name, offset, following, []
         first = HEADER.match(block) or HEADER.search(block)
@@ -150,42 +168,64 @@ class RecordReader:
         return [*found, *self.glued] if self.glued else found
 
     def _marked(self, prefilter: Prefilter, block: bytes) -> list[Event]:
+        """The records that hold a literal. Most are one line with one literal and a known header, and are read in plain
+        steps.
+        """
         found: list[Event] = []
-        rfind, find, names = block.rfind, block.find, self.names
-        quick, read, record, stamped = self.wanted.quick, self.clock.read, self._record, STAMP.match
-        since, until, size, walls_forged = self.since, self.until, len(block), self.doubts.walls_forged
         marks = prefilter.marks(block)
-        next_marks = [*[mark[1] for mark in marks[1:]], size]
+        if not marks:
+            return found
+        rfind, find, names = block.rfind, block.find, self.names
+        ways, one_line, stamped, torn = self.ways, self._one_line, STAMP.match, STAMP.search
+        size, heads, walls_forged = len(block), len(prefilter.heads), self.doubts.walls_forged
+        next_marks = [mark[1] for mark in marks[1:]]
+        next_marks.append(size)
         passed = 0  # what begins before here was looked at
-        for (number, at, _), next_at in zip(marks, next_marks, strict=False):
+        for (number, at, _), next_at in zip(marks, next_marks, strict=True):
             if at < passed:
                 continue
             start = rfind(b"\n", 0, at) + 1
-            ways = quick[number]
-            told = names.get(block[start + STAMP_ENDS : at + len(BEFORE)]) if ways is not None else None
-            if told is None or ways is None:
-                event, passed = self._look_closer(prefilter, block, start, at)
-                if event is not None:
-                    found.append(event)
-                continue
-            matchers, signs = ways
-            if signs and not walls_forged and (not prefilter.bodies or find(b"\n", at, next_at) >= 0):
-                when = read(block[start : start + STAMP_ENDS])
-                if when is not None and since <= when <= until:
-                    for trace in signs:
-                        trace.note(when, told[2])
-                elif when is not None and when > until:
-                    self.future += when - until > SLIP
-                continue
-            stop = find(b"\n", at) + 1 or size
-            if next_at < stop or (stop < size and stamped(block, stop) is None):
-                event, passed = self._look_closer(prefilter, block, start, at)
+            stop = find(b"\n", at) + 1
+            way = ways[number]
+            if number < heads:
+                message = at + 2
             else:
-                passed = stop
-                event = record(block, start, at + len(BEFORE), told, stop, matchers)
+                message = find(BEFORE, start + STAMP_ENDS) + 2
+                if torn(block, message, at + 2) is not None:
+                    way = None
+            if way is not None and next_at >= stop > 0:
+                told = names.get(block[start + STAMP_ENDS : message]) or self._header(block, start, message)
+                if told is not None:
+                    if way.signs and not walls_forged:
+                        self._note(block[start : start + STAMP_ENDS], told[2], way.signs)
+                        continue
+                    if stop == size or stamped(block, stop) is not None:
+                        passed = stop
+                        event = one_line(block, start, message, told, stop, way)
+                        if event is not None:
+                            found.append(event)
+                        continue
+            event, passed = self._look_closer(prefilter, block, start, at)
             if event is not None:
                 found.append(event)
         return found
+
+    def _header(self, block: bytes, start: int, message: int) -> Names | None:
+        """What stands before the message that begins there; None when the line begins otherwise."""
+        head = HEADER.match(block, start)
+        if head is None or head.end() != message:
+            return None
+        told = _parts(head)[2]
+        remember(self.names, block[start + STAMP_ENDS : message], told, MEMORY)
+        return told
+
+    def _note(self, stamp: bytes, session: str, signs: Sequence[Trace]) -> None:
+        at = self.clock.read(stamp)
+        if at is not None and self.since <= at <= self.until:
+            for trace in signs:
+                trace.note(at, session)
+        elif at is not None:
+            self.future += at - self.until > SLIP
 
     def _look_closer(
         self, prefilter: Prefilter, block: bytes, start: int, at: int
@@ -209,56 +249,122 @@ class RecordReader:
         if not places and not block.startswith(prefilter.doubtful, message):
             return None
         start, message, told = _parts(head)
-        _remember(self.names, block[start + STAMP_ENDS : message], told)
         matchers = self.wanted.classifier.candidates(places)
         return self._record(block, start, message, told, stop, matchers)
+
+    def _one_line(
+        self, block: bytes, start: int, message: int, told: Names, stop: int, way: Way
+    ) -> Event | None:
+        """The same as _record of one line, in fewer steps; what is out of the ordinary is left to that."""
+        facts, match, shape = _NOTHING, None, way.shape
+        if self.doubts.records and self.doubts.of(block, start) is not None:
+            return self._record(block, start, message, told, stop, way.matchers)
+        if shape is None:
+            raw = block[message : stop - 1]
+            if b"='" in raw or b'="' in raw or raw[-1:] in b"\r" or len(raw) > LONGEST:
+                return self._record(block, start, message, told, stop, way.matchers)
+        else:
+            honest = shape.plain.match(block, message)
+            if honest is None or honest.end() != stop:
+                return self._record(block, start, message, told, stop, way.matchers)
+            raw, said, tails = honest.groups()
+            if not said or tails not in shape.plain_tails:
+                return self._record(block, start, message, told, stop, way.matchers)
+            facts = {"said": digest(str(said, "utf-8", "replace"))}
+            if shape.has_name:
+                known = self.inbound.get(raw)
+                if known is None or known[0] is not told:
+                    return self._record(block, start, message, told, stop, way.matchers)
+                _, text, facts["user"], match = known
+        at = self.clock.read(block[start : start + STAMP_ENDS])
+        if at is None or at < self.since or at > self.until:
+            self.future += at is not None and at - self.until > SLIP
+            return None
+        if match is None:
+            text = str(raw, "utf-8", "replace")
+            groups = (
+                way.found(raw)
+                if way.found is not None and len(raw) <= way.longest and raw.isascii()
+                else None
+            )
+            match = way.known.get(groups, MISSING) if groups is not None else MISSING
+            if match is MISSING:
+                if way.only is None or way.only.slow:
+                    return self._record(block, start, message, told, stop, way.matchers)
+                way.met()
+                try:
+                    match = way.only.match(text, told[0], told[1])
+                except SlowPattern:
+                    return self._record(block, start, message, told, stop, way.matchers)
+                if groups is not None:
+                    remember(way.known, groups, match, MEMORY)
+            if match is None:
+                return None
+        use, captures = match
+        event = Event(
+            at, self.source, text, f"{self.where}@{self.offset + start}", told[1], told[0], told[2], facts, "", None, [(use.places, captures)]
+        )  # fmt: skip
+        if use.rare:
+            self._use(use, event, block, stop)
+            if not use.places:
+                return None
+        return event
 
     def _record(
         self, block: bytes, start: int, message: int, told: Names, stop: int, matchers: Sequence[Matcher]
     ) -> Event | None:
         """The record when it is in the window and somebody wants it, or when it cannot be believed."""
+        facts: Mapping[str, str]
         at = self.clock.read(block[start : start + STAMP_ENDS])
-        if at is None:
+        if at is None or at < self.since or at > self.until:
+            self.future += at is not None and at - self.until > SLIP
             return None
-        chat, more, facts, ambiguous = self.chat, "", _NOTHING, ""
         level, logger, session = told
-        doubt = self.doubts.of(block, start) if self.doubts.records else None
-        if self.behind_torn:
-            doubt = Doubt()
-        if doubt is not None and doubt.forged:
-            ambiguous, doubt = "it follows a user name with a line break in it", None
-        named = block.startswith(chat.doubtful, message)
-        known = chat.cut_honest(block, message, stop) if named else None
+        chat, more, ambiguous, doubt = self.chat, "", "", None
+        if self.doubts.records or self.behind_torn:
+            ambiguous, doubt = self._doubt(block, start)
+        known = chat.cut_honest(block, message, stop) if block.startswith(chat.raw_heads, message) else None
         if known is not None:
-            text, facts = known
+            text, facts, who = known
         else:
             text, more, facts, why = self._cut(block, message, stop)
-            ambiguous = ambiguous or why
-        if at > self.until or at < self.since:
-            self.future += at - self.until > SLIP
-            return None
-        matches: list[Match] = []
-        next_at = None
-        if ambiguous and known is None and named and text != chat.head_of(text):
-            doubt = Doubt()
+            ambiguous, who = ambiguous or why, b""
+            if ambiguous and block.startswith(chat.doubtful, message) and text != chat.head_of(text):
+                doubt = Doubt()
+        found: Sequence[Match] = ()
         if not ambiguous or doubt is not None:
-            for places, captures in self._matches(matchers, text, more, told, known is not None):
-                left, traced, followed = self.wanted.use(places)
-                for trace in traced:
-                    trace.note(at, session) if doubt is None else trace.doubt(at, session)
-                if left:
-                    matches.append((left, captures))
-                if followed:
-                    after = (
-                        block[stop : stop + STAMP_ENDS] if stop < len(block) else self.following[:STAMP_ENDS]
-                    )
-                    next_at = self.clock.read(after)
-            if not matches and not ambiguous:
-                return None
-        where = f"{self.where}@{self.offset + start}"
-        return Event(
-            at, self.source, text, where, logger, level, session, facts, more, next_at, matches, ambiguous, doubt
+            whole = f"{text}\n{more}" if more else text
+            found = self.wanted.classifier.matches(matchers, whole, level, logger)
+            if (
+                who and len(found) == 1
+            ):  # without its words, a message of the same chat is the same every time
+                remember(self.inbound, who, (told, text, facts["user"], found[0]), MEMORY)
+        if not found and not ambiguous:
+            return None
+        matches = [(use.places, captures) for use, captures in found if use.places]
+        event = Event(
+            at, self.source, text, f"{self.where}@{self.offset + start}", logger, level, session, facts, more, None, matches, ambiguous, doubt
         )  # fmt: skip
+        for use, _ in found:
+            if use.rare:
+                self._use(use, event, block, stop)
+        return event if matches or ambiguous else None
+
+    def _use(self, use: Use, event: Event, block: bytes, stop: int) -> None:
+        """Note for traces what the record is, and what else its lines want to know."""
+        for trace in use.traces:
+            (trace.note if event.doubt is None else trace.doubt)(event.at, event.session)
+        if use.followed:
+            after = block[stop : stop + STAMP_ENDS] if stop < len(block) else self.following[:STAMP_ENDS]
+            event.next_at = self.clock.read(after)
+        self.wanted.complained = self.wanted.complained or use.complaint
+
+    def _doubt(self, block: bytes, start: int) -> tuple[str, Doubt | None]:
+        """(why a record is not believed, whether a user name may have written it)."""
+        doubt = Doubt() if self.behind_torn else self.doubts.of(block, start)
+        if doubt is not None and doubt.forged:
+            return "it follows a user name with a line break in it", None
+        return "", doubt
 
     def _after_torn(self, block: bytes, start: int, stop: int) -> None:
         """Records that follow a line without an end on the same line: a full disk cut it, or it quotes them."""
@@ -287,19 +393,6 @@ class RecordReader:
         text, facts, ambiguous = self.chat.cut(text)
         return text, more, facts, ambiguous
 
-    def _matches(
-        self, matchers: Sequence[Matcher], text: str, more: str, told: Names, honest: bool
-    ) -> list[Match]:
-        if not honest:
-            message = f"{text}\n{more}" if more else text
-            return self.wanted.classifier.matches(matchers, message, told[0], told[1])
-        # With its words cut out, a message of the same chat is the same text every time.
-        found = self.inbound.get((text, told))
-        if found is None:
-            found = self.wanted.classifier.matches(matchers, text, told[0], told[1])
-            _remember(self.inbound, (text, told), found)
-        return found
-
 
 def _quoted(block: bytes, start: int, stop: int) -> tuple[int, int]:
     """Where the quoted text stands of a line that ends as Hermes ends one: there nothing is torn."""
@@ -310,12 +403,6 @@ def _quoted(block: bytes, start: int, stop: int) -> tuple[int, int]:
 def _parts(head: re.Match[bytes]) -> tuple[int, int, Names]:
     _, level, session, logger = (str(part or b"", "utf-8", "replace") for part in head.groups())
     return *head.span(), (level, logger, session)
-
-
-def _remember(memory: dict[Any, Any], key: object, value: object) -> None:
-    if len(memory) > MEMORY:
-        memory.clear()
-    memory[key] = value
 
 
 def _all(block: bytes) -> Iterator[tuple[re.Match[bytes] | None, int, int]]:
