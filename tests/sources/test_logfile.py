@@ -90,6 +90,14 @@ def test_parts_that_logrotate_named_by_date_are_read_oldest_first(log):
     assert texts(read(log)[0]) == ["oldest", "older", "new"]
 
 
+def test_parts_that_logrotate_names_by_date_are_read_oldest_first(log):
+    log.write_text(line("2026-11-18 01:00:00,000", "fourth"))
+    Path(f"{log}-20261118").write_text(line("2026-11-17 01:00:00,000", "third"))
+    Path(f"{log}-20261117.gz").write_bytes(gzip.compress(line("2026-11-16 01:00:00,000", "second").encode()))
+    Path(f"{log}-20261116-1763251200").write_text(line("2026-11-15 01:00:00,000", "first"))
+    assert texts(read(log)[0]) == ["first", "second", "third", "fourth"]
+
+
 def test_a_log_that_is_copied_and_then_truncated_is_read_once(log):
     written = line("2026-05-19 10:00:00,000", "a record that is longer than what is compared") * 2
     log.write_text(written)
