@@ -38,13 +38,12 @@ from watchdog.model import (
     Verify,
     plain,
 )
+from watchdog.model.plan_reasons import Cost, Describe
 from watchdog.notify import MessageContext
 from watchdog.notify.translate import read_words, with_rules
 from watchdog.plan.planner import digest_of
-from watchdog.plan.reasons import Cost
 from watchdog.sources.read import Sources
 from watchdog.steps.gateway import Args as GatewayArgs
-from watchdog.steps.reasons import Describe
 
 NOW = datetime(2026, 5, 19, 8, 41, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -11,13 +11,11 @@ import pytest
 from machines import BROKEN, LACKING, START, STUCK, Machine, ask, incident, propose, said, waits_for
 
 from watchdog.approval import record as approval
-from watchdog.approval.reasons import End, Said
 from watchdog.approval.record import ALPHABET, COMMAND_LINE, GivenAnswer, answer, new_code
 from watchdog.config.settings import Limits
 from watchdog.model import packed
-from watchdog.plan.reasons import Wait
+from watchdog.model.plan_reasons import End, Ended, Said, Wait
 from watchdog.repair.execute import RepairJob, carry_out
-from watchdog.repair.reasons import Ended
 from watchdog.store import Store
 from watchdog.store import plans as rows
 

@@ -17,6 +17,7 @@ from watchdog.config.settings import NotifySettings, Secret, Target
 from watchdog.gateway.reasons import Warn
 from watchdog.job import load_rules
 from watchdog.model import Change, Hold, Reason, phrase, plain
+from watchdog.model.plan_reasons import Wait
 from watchdog.notify import lines
 from watchdog.notify.apprise_child import _WHYS as WHYS
 from watchdog.notify.choose import Proposal, Selection
@@ -24,7 +25,6 @@ from watchdog.notify.compose import compose, daily
 from watchdog.notify.layout import HEADLINE, full_text, headline
 from watchdog.notify.translate import LANGUAGES, in_english, read_words, sentence
 from watchdog.pipeline import look
-from watchdog.plan.reasons import Wait
 from watchdog.service.samples import as_home, find_cases
 from watchdog.sources.read import Sources
 from watchdog.sources.reasons import Unreadable

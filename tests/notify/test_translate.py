@@ -5,16 +5,16 @@ from __future__ import annotations
 import string
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from importlib import import_module
 from types import ModuleType
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from watchdog import approval, gateway, plan, repair, sources, steps
+from watchdog.gateway import reasons as gateway_reasons
 from watchdog.gateway.state import Why
-from watchdog.model import Reason, plain
+from watchdog.model import Reason, plain, plan_reasons
 from watchdog.notify.translate import Template, read_words, sentence
+from watchdog.sources import reasons as source_reasons
 from watchdog.sources.reasons import Unreadable
 from watchdog.sqlite.faults import Detail, Fault
 from watchdog.store.reasons import pack_fields, pack_reason, unpack_fields, unpack_reason
@@ -29,9 +29,7 @@ def fields(template: Template) -> set[str]:
 
 
 # The English of these stands where it is made, in the code (model.phrase).
-REASONS = [
-    import_module(f"{stage.__name__}.reasons") for stage in (approval, gateway, plan, repair, sources, steps)
-]
+REASONS = (plan_reasons, gateway_reasons, source_reasons)
 PHRASES = {str(key) for keys in (Detail, Fault, Unreadable, Why) for key in keys}
 
 

@@ -14,10 +14,10 @@ from watchdog.config.settings import Limits
 from watchdog.gateway.machine import GatewayProcess
 from watchdog.gateway.supervisor import PROCESS, Supervisor
 from watchdog.model import Event, plain
+from watchdog.model.plan_reasons import Disarm, Wait
 from watchdog.notify.translate import in_english
 from watchdog.plan.limits import Action, Disarmed, History, Refusal, must_disarm, pause
 from watchdog.plan.planner import make_plans
-from watchdog.plan.reasons import Disarm, Wait
 
 RECIPES = shipped()
 HOME = Path("/home/lab")

@@ -37,12 +37,12 @@ from watchdog.gateway.machine import GatewayProcess
 from watchdog.gateway.supervisor import PROCESS, UNKNOWN, Supervisor
 from watchdog.job import load_rules
 from watchdog.model import Report, Step, Verify, plain
+from watchdog.model.plan_reasons import Ended
 from watchdog.pipeline import look_again
 from watchdog.plan.planner import digest_of
 from watchdog.repair import RepairJob, carry_out, carry_out_approved
 from watchdog.repair import resume as interrupted
 from watchdog.repair.job import POINTS
-from watchdog.repair.reasons import Ended
 from watchdog.reports.check import as_text
 from watchdog.reports.language import reader_of
 from watchdog.sources.read import Sources

@@ -12,9 +12,9 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from watchdog.approval.reasons import End, Note, Said
 from watchdog.config.settings import Limits
 from watchdog.model import Hold, Plan, Reason, plain
+from watchdog.model.plan_reasons import End, Note, Said
 from watchdog.plan.limits import unfinished
 from watchdog.plan.planner import digest_of
 from watchdog.store import Store

@@ -7,7 +7,6 @@ import sys
 from typing import Any
 
 from watchdog.approval import record as approval
-from watchdog.approval.reasons import Note
 from watchdog.approval.record import COMMAND_LINE, LENGTH, GivenAnswer
 from watchdog.cli.context import (
     CONFIG,
@@ -35,6 +34,7 @@ from watchdog.cli.plan_report import (
 )
 from watchdog.errors import WatchdogError
 from watchdog.model import Outcome, Reason, plain
+from watchdog.model.plan_reasons import Note
 from watchdog.notify.translate import in_english
 from watchdog.repair import abandon
 from watchdog.service.answering import carry_out_now, sibling_jobs, tell_outcomes

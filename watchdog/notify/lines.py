@@ -8,12 +8,11 @@ from datetime import datetime, timedelta
 
 from watchdog.gateway.reasons import Warn
 from watchdog.model import Outcome, OutcomeKind, Plan, Reason
+from watchdog.model.plan_reasons import WITHOUT_COMMAND, Wait
 from watchdog.notify.choose import Proposal, leads_to
 from watchdog.notify.context import CODE, MessageContext
 from watchdog.notify.layout import HEADLINE
 from watchdog.notify.sanitize import exact, fit, fit_field
-from watchdog.plan.reasons import Wait
-from watchdog.steps.reasons import WITHOUT_COMMAND
 from watchdog.store.messages import Subject
 
 SHOWN = 8  # subjects in one message

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from watchdog.gateway.machine import Machine
 from watchdog.model import RULE_ADVICE, RULE_TITLE, SEVERITIES, Incident, Reason, Rule
-from watchdog.plan.reasons import Cause, Chain
+from watchdog.model.plan_reasons import Cause, Chain
 from watchdog.values import dataclass
 
 # incidents in one diagnosis, causes first: a forged log may name ten thousand chats, and no check ends over them

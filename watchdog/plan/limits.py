@@ -12,8 +12,8 @@ from watchdog.config.settings import Limits
 from watchdog.gateway.machine import Machine
 from watchdog.gateway.supervisor import PROCESS
 from watchdog.model import Hold, Incident, Plan, Reason, Recipe
+from watchdog.model.plan_reasons import Disarm, Wait
 from watchdog.plan.causes import Diagnosis, name_of
-from watchdog.plan.reasons import Disarm, Wait
 from watchdog.values import dataclass, replace
 
 HOUR, DAY, WEEK = timedelta(hours=1), timedelta(days=1), timedelta(days=7)

@@ -12,10 +12,10 @@ from watchdog.config.rulebook import Rulebook
 from watchdog.errors import WatchdogError
 from watchdog.gateway.machine import Machine
 from watchdog.model import PLAIN, Hold, Incident, Plan, Reason, Recipe, Step, Verify, packed, plain
+from watchdog.model.plan_reasons import Cost, Refuse
 from watchdog.plan import limits
 from watchdog.plan.causes import USELESS, Diagnosis, diagnose, name_of
 from watchdog.plan.limits import History, Situation, with_starts
-from watchdog.plan.reasons import Cost, Refuse
 from watchdog.steps import KINDS
 from watchdog.steps.common import UnfitFact, database, fill, pack
 from watchdog.steps.gateway import Args as GatewayArgs

@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import Any
 
 from watchdog.gateway.machine import Machine
-from watchdog.model import Outcome, OutcomeKind, Reason
-from watchdog.repair.reasons import About, Refused
+from watchdog.model import Outcome, OutcomeKind, Plan, Reason
+from watchdog.model.plan_reasons import About, Lapse, Refused
 from watchdog.repair.verify import LookAgain
 from watchdog.steps import KINDS
 from watchdog.store import Store
@@ -57,6 +57,14 @@ class RepairJob:
 def not_done(digest: str, plan_id: int, reason: Reason) -> Outcome:
     """The outcome of a plan of which no step was done."""
     return Outcome(digest, OutcomeKind.PLAN, Reason(About.PLAN, {"plan": plan_id}), False, reason)
+
+
+def for_another(plan: Plan, machine: Machine) -> Reason | None:
+    """Why this plan is not for this home on this machine."""
+    if (plan.host, plan.home) == (machine.host, str(machine.home)):
+        return None
+    here = {"here": str(machine.home), "this": machine.host}
+    return Reason(Lapse.ELSEWHERE, {"plan": plan.id, "home": plan.home, "host": plan.host, **here})
 
 
 @contextmanager

@@ -12,13 +12,11 @@ from watchdog.gateway.command import gateway_command
 from watchdog.gateway.machine import Machine
 from watchdog.gateway.supervisor import PROCESS, UNKNOWN
 from watchdog.model import Outcome, Plan, Reason
+from watchdog.model.plan_reasons import CutOff, Describe, Ended, Refused
 from watchdog.plan.planner import START, STOP, digest_of
-from watchdog.repair.claim import for_another
-from watchdog.repair.job import PlanRefused, RepairJob, acting, not_done
-from watchdog.repair.reasons import CutOff, Ended, Refused
+from watchdog.repair.job import PlanRefused, RepairJob, acting, for_another, not_done
 from watchdog.repair.run_steps import STEPS, run_steps
 from watchdog.steps import gateway
-from watchdog.steps.reasons import Describe
 from watchdog.store import Store, questions
 from watchdog.store import plans as rows
 from watchdog.store.plans import StepRow, Stored

@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 
 from watchdog.approval.record import disarm
 from watchdog.model import Outcome, OutcomeKind, Plan, Reason, Step
+from watchdog.model.plan_reasons import About, Ended, Failed, What
 from watchdog.plan.planner import START, STOP
 from watchdog.repair.job import RepairJob
-from watchdog.repair.reasons import About, Ended
 from watchdog.repair.verify import verify
-from watchdog.steps.reasons import Failed, What
 from watchdog.store import plans as rows
 from watchdog.store.plans import StepRow
 from watchdog.text import harmless

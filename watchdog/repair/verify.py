@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from watchdog.config.rulebook import Rulebook
 from watchdog.gateway.machine import GatewayProcess, Machine
 from watchdog.model import Incident, Outcome, OutcomeKind, Plan, Reason, Report, Verify, plain
+from watchdog.model.plan_reasons import About, Verification
 from watchdog.plan.causes import name_of
 from watchdog.plan.planner import untreated
-from watchdog.repair.reasons import About, Verification
 from watchdog.text import harmless
 
 SETTLED = timedelta(

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from watchdog.model import SEVERITIES, Event, Incident, Plan, Reason, Report
+from watchdog.model.plan_reasons import Chain
 from watchdog.notify.translate import in_english
-from watchdog.plan.reasons import Chain
 from watchdog.reports.language import Reader
 from watchdog.text import ago, clock, harmless, iso, paint, redact
 from watchdog.values import Any

@@ -8,9 +8,9 @@ from watchdog.config.yaml import Section
 from watchdog.errors import WatchdogError
 from watchdog.gateway.machine import Machine
 from watchdog.model import Outcome, Reason, plain
+from watchdog.model.plan_reasons import Describe, Done, Failed, What
 from watchdog.sqlite.files import backup_folder
 from watchdog.steps.common import check_holes, database, failed, ok, own_command
-from watchdog.steps.reasons import Describe, Done, Failed, What
 from watchdog.text import harmless
 from watchdog.values import dataclass
 

@@ -12,8 +12,8 @@ from watchdog.errors import WatchdogError
 from watchdog.gateway.command import folder_for, gateway_command
 from watchdog.gateway.machine import GatewayProcess, Machine
 from watchdog.model import Outcome, Reason
+from watchdog.model.plan_reasons import Done, Failed, What
 from watchdog.steps.common import failed, ok
-from watchdog.steps.reasons import Done, Failed, What
 from watchdog.system.procfs import lock_holder, start_time_of
 
 # Variables of another life: of a service manager, or of the gateway itself.

@@ -9,8 +9,8 @@ from pathlib import PurePath
 from watchdog.config.yaml import Section
 from watchdog.gateway.machine import Machine
 from watchdog.model import Outcome, Reason
+from watchdog.model.plan_reasons import Describe, Done, What
 from watchdog.steps.common import command_failure, failed, ok, written
-from watchdog.steps.reasons import Describe, Done, What
 from watchdog.text import harmless, redact
 from watchdog.values import dataclass
 

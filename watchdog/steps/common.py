@@ -16,7 +16,7 @@ from watchdog.config.recipes import HOLE, NAME, texts_of
 from watchdog.config.yaml import Section
 from watchdog.errors import WatchdogError
 from watchdog.model import Outcome, OutcomeKind, Reason, Step
-from watchdog.steps.reasons import Describe, Failed, Unfit
+from watchdog.model.plan_reasons import Describe, Failed, Unfit
 from watchdog.system.commands import NOT_THERE, TOO_LONG, Ran
 from watchdog.text import harmless
 

@@ -8,9 +8,9 @@ from watchdog.config.yaml import Section
 from watchdog.gateway.machine import GatewayProcess, Machine
 from watchdog.gateway.supervisor import PROCESS
 from watchdog.model import Outcome, Reason
+from watchdog.model.plan_reasons import Describe, Done, Failed, What
 from watchdog.steps import bare_process as bare
 from watchdog.steps.common import command_failure, failed, ok, written
-from watchdog.steps.reasons import Describe, Done, Failed, What
 from watchdog.values import dataclass, replace
 
 KIND = "gateway"

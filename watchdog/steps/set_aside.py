@@ -11,9 +11,9 @@ from watchdog.config.yaml import Section
 from watchdog.errors import WatchdogError
 from watchdog.gateway.machine import Machine
 from watchdog.model import Outcome, Reason, plain
+from watchdog.model.plan_reasons import Describe, Done, Failed, What
 from watchdog.sqlite.openers import why_not_free
 from watchdog.steps.common import check_holes, database, failed, ok
-from watchdog.steps.reasons import Describe, Done, Failed, What
 from watchdog.system.privileges import as_owner
 from watchdog.values import dataclass
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from watchdog.approval import record
-from watchdog.approval.reasons import Said
 from watchdog.approval.record import PAGE, Answer, GivenAnswer
 from watchdog.errors import ConfigError, WatchdogError
 from watchdog.job import Job
+from watchdog.model.plan_reasons import Said
 from watchdog.reports.cards import plan_card
 from watchdog.reports.language import Reader, reader_for
 from watchdog.reports.page import Live, incidents_page, plan_page
