@@ -115,16 +115,16 @@ class Gateway:
         assert f"HERMES_HOME={self.home}" in text and f"hermes-{self.version}/" in text, text
 
     def _unit_text(self) -> str:
-        """Written once per version by the real installer on a real machine; only the home differs afterwards."""
+        """Written once per version by the real installer on a real machine; only home and cache differ afterwards."""
         kept = parts.venv(f"hermes-{self.version}") / "hermes-gateway.service"
         home = str(self.machine.user_home)
         if not kept.exists():
             self._installer("--system", "--run-as-user", "root")
             text = (self.machine.units / UNIT).read_text()
             fresh = kept.with_suffix(f".{os.getpid()}")
-            fresh.write_text(text.replace(home, "@HOME@"))
+            fresh.write_text(text.replace(home, "@HOME@").replace(str(parts.CACHE), "@LAB@"))
             fresh.rename(kept)
-        return kept.read_text().replace("@HOME@", home)
+        return kept.read_text().replace("@HOME@", home).replace("@LAB@", str(parts.CACHE))
 
     def start(self) -> None:
         if self.machine.systemd:
