@@ -130,6 +130,8 @@ class Pattern:
         if len(text) <= length:
             found = quick(text)
             return found.groupdict("") if found is not None else None
+        if self.study.words and not any(word in text for word in self.study.words):
+            return None  # the regex package is not even loaded
         try:
             found = self.compiled.match(text, timeout=LIMIT_SECONDS)
         except TimeoutError:

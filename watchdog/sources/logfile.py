@@ -102,7 +102,7 @@ class Segment:
                 high = middle
                 continue
             # The newest of several: a time that a user name made up must not hide what comes before it.
-            newest = max(probe[record.end() : record.end() + 23] for record in NEXT.finditer(probe))
+            newest = max(NEXT.findall(probe))
             if newest < stamp:
                 low = middle + found.end()
             else:

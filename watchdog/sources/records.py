@@ -28,7 +28,7 @@ HEADER: re.Pattern[bytes] = re.compile(
     % _TIME
 )
 STAMP: re.Pattern[bytes] = re.compile(rb"%b [A-Z]" % _TIME)
-NEXT: re.Pattern[bytes] = re.compile(rb"\n(?=%b [A-Z])" % _TIME)
+NEXT: re.Pattern[bytes] = re.compile(rb"\n(?=(%b) [A-Z])" % _TIME)
 STAMP_ENDS = 23  # bytes of a line's time
 EVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 SLIP = timedelta(minutes=1)  # after now; more than that is another clock

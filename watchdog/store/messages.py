@@ -136,18 +136,37 @@ def worth_telling(store: Store, report: Report, settings: NotifySettings, now: d
     daily = last_sent(store, News.DAILY) if settings.daily_summary else None
     weekly = last_sent(store, News.WEEKLY) if settings.weekly_summary else None
     due = settings.summary_due(daily, now) or settings.week_due(weekly, now)
-    return due or anything_to_tell(store, report)
+    return due or anything_to_tell(store, report, now)
 
 
-def anything_to_tell(store: Store, report: Report) -> bool:
-    """Whether a check has news, or something is still unsaid, unsent or unanswered."""
-    if report.changes or report.plans or report.outcomes or report.blind:
+def anything_to_tell(store: Store, report: Report, now: datetime) -> bool:
+    """Whether a check has news, or something is still unsaid, unanswered, or to be sent again now.
+
+    A fault that goes on as it was told is none of it: most checks of a home with an open incident end here, and load
+    nothing that writes messages (9 interpreter starts).
+    """
+    if report.plans or report.outcomes or report.blind:
+        return True
+    if any(change.what != "seen" for change in report.changes) or disarmed(store) is not None:
+        return True
+    unsettled = store.db.execute(
+        "SELECT rule, key, incident, told_at IS NOT NULL AND over_at IS NULL AND told_severity = severity AS said "
+        "FROM told WHERE settled_at IS NULL"
+    ).fetchall()
+    going_on = {incident.id for incident in report.incidents if incident.status == "open"}
+    failing = {row["name"] for row in store.db.execute("SELECT name FROM targets")}
+    said = {(row["rule"], row["key"]) if row["rule"] == News.TARGET else row["incident"] for row in unsettled}
+    if said != going_on | {(News.TARGET, name) for name in failing} or not all(
+        row["said"] for row in unsettled
+    ):
         return True
     row = store.db.execute(
-        "SELECT EXISTS(SELECT 1 FROM told WHERE settled_at IS NULL) OR EXISTS(SELECT 1 FROM unsent) "
-        "OR EXISTS(SELECT 1 FROM questions WHERE closed_at IS NULL) OR EXISTS(SELECT 1 FROM targets)"
+        "SELECT EXISTS(SELECT 1 FROM unsent WHERE target NOT IN (SELECT name FROM targets)) "
+        "OR EXISTS(SELECT 1 FROM targets WHERE next_try_at IS NULL OR next_try_at <= ?) "
+        "OR EXISTS(SELECT 1 FROM questions WHERE closed_at IS NULL)",
+        [stamp(now)],
     ).fetchone()
-    return bool(row[0]) or disarmed(store) is not None
+    return bool(row[0])
 
 
 @reads_rows

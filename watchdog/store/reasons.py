@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from watchdog.model import Reason, packed, plain, unpacked
 from watchdog.text import harmless, redact
@@ -34,9 +34,9 @@ def unpack_reason(text: str) -> Reason:
     return found if isinstance(found, Reason) else plain(text)
 
 
-def pack_fields(fields: Mapping[str, Any]) -> str:
+def pack_fields(fields: Mapping[str, Any], clean: Callable[[str], str] = redact) -> str:
     return json.dumps(
-        {name: _packed(value) for name, value in fields.items()}, ensure_ascii=False, sort_keys=True
+        {name: _packed(value, clean) for name, value in fields.items()}, ensure_ascii=False, sort_keys=True
     )
 
 
@@ -44,5 +44,5 @@ def unpack_fields(text: str | None) -> dict[str, Any]:
     return {name: unpacked(value) for name, value in json.loads(text or "{}").items()}
 
 
-def _packed(value: Any) -> Any:
-    return packed(value, lambda text: redact(harmless(text, LONGEST)))
+def _packed(value: Any, clean: Callable[[str], str] = redact) -> Any:
+    return packed(value, lambda text: clean(harmless(text, LONGEST)))

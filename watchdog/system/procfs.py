@@ -9,6 +9,7 @@ import stat
 from datetime import UTC, datetime
 
 LOCKS = "/proc/locks"
+LOOK_TWICE_MORE = 2  # times, before a lock that is not listed counts as free
 OUR_NAMESPACE = "/proc/self/ns/pid"
 _FIRST_NAMESPACE = 0xEFFFFFFC  # the inode of the machine's own pid namespace (PROC_PID_INIT_INO)
 
@@ -100,6 +101,9 @@ def lock_holder(path: str) -> int | None:
     except OSError:
         return None
     holder = _listed_holder(status)
+    for _ in range(LOOK_TWICE_MORE if holder == 0 else 0):
+        # The list is read a page at a time, and a lock that ends meanwhile can make it leave out another one.
+        holder = holder or _listed_holder(status)
     if (
         holder
         and (stat.S_ISLNK(linked.st_mode) or linked.st_nlink > 1)
