@@ -23,7 +23,6 @@ from machines import ask as ask_for
 
 from watchdog.approval.channels.own_bot import same_bot
 from watchdog.cli import main
-from watchdog.cli.plan_report import Answering, shown
 from watchdog.config import rules as rule_files
 from watchdog.config.read_settings import load_settings
 from watchdog.config.rules import shipped_folder
@@ -42,6 +41,8 @@ from watchdog.notify.translate import in_english
 from watchdog.pipeline import check, full_check
 from watchdog.repair import Look, RepairJob, resume_plan
 from watchdog.repair.verify import verify
+from watchdog.reports.language import reader_of
+from watchdog.reports.plans import Answering, full_lines
 from watchdog.sources.read import Sources
 from watchdog.sqlite.files import MOST_BOARDS, databases, passed_over
 from watchdog.sqlite.heal import heal, migrate, snapshot
@@ -736,7 +737,8 @@ def test_a_stored_plan_paints_nothing_on_the_terminal(tmp_path):
     with Store.in_memory() as store:
         stored = rows.get(store, rows.save(store, plan, machine.now))
     step = {"part": "steps", "number": 0, "ended_at": "x", "ok": 1, "reason": plain(evil), "output": evil}
-    text = shown(replace(stored, reason=plain(evil)), [step], Answering("hermes-watchdog"))
+    reader = reader_of("en", None, machine.now)
+    text = full_lines(replace(stored, reason=plain(evil)), [step], reader, Answering(), False)
     assert not any("\x1b" in line or "\x07" in line for line in text)
     assert not any(line.startswith("plan 9") for part in text for line in part.split("\n"))
 

@@ -6,9 +6,22 @@ from collections.abc import Sequence
 
 from watchdog.values import dataclass
 
+PROGRAM, WATCHDOG = "hermes-watchdog", "{watchdog}"
+
 
 class WatchdogError(Exception):
-    """Something could not be done; the text says where, what, and what to do."""
+    """Something could not be done; the text says where, what, and what to do.
+
+    {watchdog} in the text stands for how a person calls this watchdog for their home, which only the edge knows.
+    """
+
+    def __str__(self) -> str:
+        return self.calling(PROGRAM)
+
+    def calling(self, command: str) -> str:
+        """The text with commands that work as they stand."""
+        text = super().__str__()
+        return text.replace(WATCHDOG, command) if WATCHDOG in text else text  # a phrase stays one
 
 
 @dataclass(frozen=True)

@@ -145,7 +145,10 @@ def act_and_tell(report: Report, run: Run) -> Report:
 
 
 def act(report: Report, run: Run) -> Report:
-    """Propose for what is open, record what needs a person's answer, carry out what was approved."""
+    """Propose for what is open, record what needs a person's answer, carry out what was approved.
+
+    What was done is looked at again and remembered at once, so that no command calls open what was just repaired.
+    """
     wrong = store.all_incidents(run.memory, only_open=True)
     waiting, cut_off = store.work_left(run.memory)
     if not waiting and not any(incident.needs_plan for incident in wrong):
@@ -153,6 +156,9 @@ def act(report: Report, run: Run) -> Report:
     machine = run.machine(report.turns)
     plans = ask(wrong, report.not_checked, run, machine)
     outcomes = repair.carry_out_approved(run.memory, machine, look_again(run, machine))
+    if any(outcome.verified for outcome in outcomes):
+        afterwards = replace(run, now=machine.clock())
+        report = record(check(afterwards, run.start), afterwards)
     return replace(report, plans=plans, outcomes=outcomes, cut_off=store.work_left(run.memory)[1])
 
 

@@ -260,6 +260,11 @@ def cells(text: str) -> int:
     return sum(2 if east_asian_width(sign) in "WF" else 1 for sign in text)
 
 
+def padded(text: str, width: int) -> str:
+    """The text with spaces up to this many columns of a terminal."""
+    return text + " " * (width - cells(text))
+
+
 def colours(stream: object = None) -> bool:
     """Only on a terminal, and never against NO_COLOR."""
     stream = stream or sys.stdout

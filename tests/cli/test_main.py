@@ -53,7 +53,7 @@ def test_a_replay_tells_what_when_and_why(capsys):
     code, out, _ = run(capsys, "replay", str(STUCK), "--until", "2026-05-19 10:41:00")
     assert code == 1
     assert "session-stuck: telegram chat 42 has waited 26 minutes for an answer (limit 15 minutes)" in out
-    assert "true from 2026-05-19 10:30:00 and it was not over at the end" in out
+    assert "true from 2026-05-19 10:30:00, and not over at the end" in out
     assert "gateway.log:3" in out
 
 

@@ -187,3 +187,9 @@ def test_a_telegram_phone_keeps_its_token_in_a_file(home: Path) -> None:
     phone = telegram(home, "123456:AAHsecret", "4711")
     assert "AAHsecret" not in settings_text(phone, "en", home)
     assert phone.files == {"phone.token": "123456:AAHsecret"}
+
+
+def test_an_ntfy_server_that_the_settings_would_refuse_is_refused_by_the_wizard(tmp_path: Path) -> None:
+    with pytest.raises(WatchdogError, match="unencrypted"):
+        setup.ntfy(tmp_path, "http://ntfy.example.org", "anna")
+    assert setup.ntfy(tmp_path, "http://127.0.0.1:8085", "anna").target

@@ -52,7 +52,7 @@ def test_the_whole_story_is_told_and_ends_well(shown: tuple[subprocess.Completed
         "state.db is not readable",
         "kanban.db lacks tasks.session_id TEXT",
         "A database of the gateway is broken → The gateway starts and dies over and over",
-        "waits for a person's approval",
+        "waits for your approval",
         "The question, as it arrives on a phone",
         "hermes-watchdog refuse ",
         "$ hermes-watchdog approve ",

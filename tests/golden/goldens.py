@@ -48,7 +48,10 @@ def plain(text: str, folder: Path) -> str:
     user, host, short = re.escape(USER), re.escape(HOST), re.escape(HOST.partition(".")[0])
     for pattern, instead in (
         (rf"\b(by|as|owner) {user}\b", r"\1 <user>"),
-        (rf"\b{user} (refused|通过|于)", r"<user> \1"),
+        (rf"\b{user} (refused|通过|于|已)", r"<user> \1"),
+        (rf"(由|属于|答复人) {user}(?=[ ，）]|$)", r"\1 <user>"),
+        (rf"，{user}：", "，<user>："),
+        (rf"主机 (?:{host}|{short})(?=，)", "主机 <host>"),
         (rf'"{user}"', '"<user>"'),
         (rf"\bon (?:{host}|{short})\b", "on <host>"),
         (rf'"(?:{host}|{short})"', '"<host>"'),
@@ -68,6 +71,7 @@ def plain(text: str, folder: Path) -> str:
         (r'("sqlite": )"3\.[\d.]+"', r'\1"<version>"'),
         (r"\b(SQLite) 3\.\d+\.\d+", r"\1 <version>"),
         (r"\b\d+ rules, (\d+) recipes", r"<n> rules, \1 recipes"),
+        (r"\b\d+ 条规则，", "<n> 条规则，"),
         (r"\bsent in \d+\.\d+ s", "sent in <n> s"),
         (r'("seconds": )\d+\.\d+', r"\1<n>"),
     ):

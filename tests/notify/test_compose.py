@@ -38,6 +38,12 @@ def selection(news: News, *subjects: Subject, severity: str = "high", **more: ob
     return Selection(news, subjects, severity, **more)  # type: ignore[arg-type]
 
 
+def test_a_command_with_an_extra_stays_as_it_must_be_typed():
+    command = "pipx install --force 'hermes-watchdog[fleet]'"
+    assert fit(command) == command
+    assert "[fleet]" not in fit("hermes-watchdog[fleet](https://evil.example)")
+
+
 def test_a_question_says_the_fault_the_proposal_its_side_effect_and_the_details_last():
     asked = plan(id=7, warnings=("the unit's stop time-out is shorter than the drain",))
     notice = compose(selection(News.QUESTION, subject(), proposal=Proposal(asked, ask=True)), AT)

@@ -227,7 +227,7 @@ def test_a_restart_that_helped_is_titled_as_its_result(language: str, title: str
             "en",
             "Started without variables that it had before: HTTPS_PROXY, TOKEN; .env of its home can hold them.",
         ),
-        ("zh", "启动时缺少之前有的环境变量：HTTPS_PROXY、TOKEN；可以写进 home 的 .env。"),
+        ("zh", "启动时缺少之前有的环境变量：HTTPS_PROXY、TOKEN；可以写进主目录的 .env。"),
     ],
 )
 def test_the_result_names_the_variables_that_the_new_gateway_lacks(language: str, says: str):
@@ -281,7 +281,7 @@ def test_a_hold_of_a_plan_is_said_with_its_time():
     chosen = Selection(
         News.OPENED, (replace(of("session-stuck"), key="telegram/42"),), "high", Proposal(held)
     )
-    assert f"{(NOW + 30 * MINUTE).astimezone():%H:%M} 之前不执行：" in compose(chosen, ZH).body
+    assert f"先等到 {(NOW + 30 * MINUTE).astimezone():%H:%M}：" in compose(chosen, ZH).body
 
 
 def test_the_line_for_sudoers_is_letter_for_letter():

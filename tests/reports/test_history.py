@@ -117,7 +117,7 @@ def test_a_watchdog_that_stopped_is_told_up_to_now_and_its_first_day_is_no_gap()
 def test_the_text_reads_as_a_person_would_tell_it(past: Past) -> None:
     text = as_text(past, ENGLISH)
     assert "642 checks, 3 incidents: 1 healed by the watchdog, 1 resolved by itself, 1 still open." in text
-    assert "Noticed within 5 minutes (median" in text
+    assert "Noticed after 5 minutes (median" in text
     assert "noticed after 11 minutes, healed by the watchdog" in text and "still open" in text
     assert "plan 1, asked" in text and "done by ann at" in text and "everything: no check was made" in text
 

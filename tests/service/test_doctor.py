@@ -97,7 +97,7 @@ def test_a_log_that_is_missing_or_unreadable_is_told_with_its_rules(job: Job) ->
     (job.home / "logs" / "agent.log").mkdir()
     found = answers(job)
     assert "no such file" in found["gateway.log"].says
-    assert "is not a regular file; rules on it are not checked" in found["agent.log"].says
+    assert "is not a regular file; its rules are not checked" in found["agent.log"].says
 
 
 def test_a_database_that_may_not_be_read_is_told(job: Job) -> None:
@@ -161,6 +161,18 @@ def test_a_log_from_the_future_means_a_wrong_clock_or_zone(job: Job) -> None:
     (job.home / "logs" / "gateway.log").write_text(LINE.replace("09:58", "17:58"))
     told = answers(job)["clock"]
     assert told.state == BAD and "is 'timezone' right?" in told.says and "settings.yaml" in told.fix
+
+
+def test_every_answer_is_said_in_chinese_and_every_command_names_this_home(
+    job: Job, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = [f"--{name}={job.home.parent / name}" for name in ("home", "config", "state")]
+    main(["doctor", "--language", "zh", *where])
+    lines = capsys.readouterr().out.splitlines()
+    says = [line for line in lines if line and "→" not in line]
+    assert len(says) > 10 and all(re.search("[\u4e00-\u9fff]", line) for line in says), lines
+    fixes = [line for line in lines if "→" in line and "hermes-watchdog" in line]
+    assert fixes and all(f"--home {job.home}" in line for line in fixes), fixes
 
 
 def test_a_last_check_in_the_future_means_that_the_clock_was_set_back(job: Job) -> None:
@@ -232,7 +244,7 @@ def test_a_store_from_a_newer_version_is_left_alone_and_said(
 def test_a_full_disk_is_said_before_it_hurts(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "free_bytes", lambda folder: 3_000_000)
     told = answers(job)["store"]
-    assert told.state == BAD and "only 3 MB free; what is found could not be remembered" in told.says
+    assert told.state == BAD and "only 3 MB free; findings could not be remembered" in told.says
 
 
 @pytest.mark.skipif(not ROOT or not shutil.which("unshare"), reason="needs a small disk of its own")

@@ -36,7 +36,7 @@ from watchdog.reports.status import (
 from watchdog.reports.status_json import as_json
 from watchdog.reports.status_text import as_text, gateway_text
 from watchdog.service.install import Entry, cron_entry
-from watchdog.service.status import entry_of, gather, schedule_of
+from watchdog.service.status import entry_of, gateway_seen, gather, schedule_of
 from watchdog.store.incidents import save_changes
 from watchdog.store.messages import Silence
 from watchdog.text import size
@@ -288,3 +288,13 @@ def test_a_gateway_in_a_container_is_named_with_its_process_outside(language, si
     seen = GatewaySeen(True, 4711, since, where, "hermes-gateway", place)
     status = replace(WELL, gateway=seen)
     assert words in gateway_text(status, ENGLISH if language == "en" else CHINESE)
+
+
+def test_a_home_without_any_sign_of_a_gateway_is_unseen_and_not_down(job: Job) -> None:
+    (job.home / "logs" / "gateway.log").unlink()
+    seen = gateway_seen(replace(machine(job), gateway=GatewayProcess(False)))
+    assert seen.alive is None
+    status = Status(str(job.home), NOW, gateway=seen)
+    text = as_text(status, ENGLISH)
+    assert "cannot be seen: no gateway.pid and no readable gateway.log" in text and "not running" not in text
+    assert "看不到：没有 gateway.pid" in as_text(status, CHINESE)

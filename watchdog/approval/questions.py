@@ -232,7 +232,8 @@ def _ask_in(channel: Channel, asking: Asking) -> tuple[list[Place], list[str]]:
 def _asked(code: str, channel: Channel, asking: Asking) -> QuestionText:
     context, notification = asking.messenger.context, asking.notification
     way = "reply" if channel.kind == "matrix" else "buttons"
-    answer = how_to_answer(HowToAnswer(code, asking.question.expires_at, way, asking.waits), context)
+    how = HowToAnswer(code, asking.question.expires_at, way, asking.waits, is_drill(asking.question.plan))
+    answer = how_to_answer(how, context)
     body = redact(full_text(notification, answer, LONGEST))
     return QuestionText(
         title=redact(notification.title),
@@ -300,7 +301,8 @@ def _end_of(
     what = plan_title(question.plan, context)
     if outcomes and state != "lapsed":
         answer = answer_of(stored, context) or question.answer
-        body = result(outcomes, question.plan, context)
+        plan = stored.plan if stored else question.plan  # a question keeps only what asking needs
+        body = result(outcomes, plan, context)
         if answer:
             body = context.text(
                 "answer.done" if outcomes[-1].ok else "answer.failed", answer=answer, result=body

@@ -10,8 +10,8 @@ from typing import Any
 
 from watchdog.cli.context import WELL, WRONG, job_of, need_known, print_json
 from watchdog.cli.parser import a_plan, add_command, add_common
-from watchdog.cli.plan_report import for_scripts
 from watchdog.errors import WatchdogError
+from watchdog.reports.plans import for_scripts
 from watchdog.store import Store, audit
 from watchdog.store import plans as rows
 from watchdog.store.marker import goes_on, marker_path, read_marker
@@ -58,16 +58,18 @@ def run_audit(args: argparse.Namespace) -> int:
     store = job.look_at_store()
     if args.verify is not None:
         return _verify_audit(args, store, marker_path(job.store_path))
-    for entry in for_scripts(rows.audit_lines(store, args.plan)) if store else ():
+    entries = for_scripts(rows.audit_lines(store, args.plan)) if store else []
+    if not entries and not args.json:
+        print(f"Nothing is recorded about plan {args.plan}." if args.plan else "Nothing is recorded yet.")
+    for entry in entries:
         if args.json:
             print(json.dumps(entry, ensure_ascii=False))
             continue
         who = f" by {entry['by']}" + (f" via {entry['via']}" if entry["via"] else "") if entry["by"] else ""
         plan = f" plan {entry['plan']}" if entry["plan"] else ""
         at = when(entry["at"])
-        print(
-            f"{clock(at) if at else '?'}  {entry['what']}{plan}{harmless(who)}: {harmless(entry['says'], 2000)}"
-        )
+        says = f": {harmless(entry['says'], 2000)}" if entry["says"] else ""
+        print(f"{clock(at) if at else '?'}  {entry['what']}{plan}{harmless(who)}{says}")
         output = (entry["more"] or {}).get("output") if isinstance(entry["more"], dict) else ""
         for row in (output or "").splitlines()[:20]:
             print(f"    | {harmless(row)}")

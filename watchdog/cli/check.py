@@ -60,6 +60,7 @@ def add_arguments(commands: Any) -> None:
     check.add_argument(
         "--quiet", action="store_true", help="print nothing when nothing is wrong and nothing changed"
     )
+    parser.add_language(check)
     parser.add_common(check)
     past = parser.add_command(commands, "replay", run_replay, REPLAY)
     past.add_argument("dir", metavar="DIR", help="a Hermes home or a folder of saved logs")
@@ -79,6 +80,7 @@ def add_arguments(commands: Any) -> None:
         default="running",
         help="what the gateway's process was at the end (default: running, unless the logs show a stop)",
     )
+    parser.add_language(past)
     parser.add_common(past)
 
 
@@ -104,7 +106,7 @@ def _check_home(args: argparse.Namespace) -> Report:
     else:
         report = check_once(job, now)
     if not args.json and (not args.quiet or report.has_news):
-        print(_words().as_text(report, _reader(job), colours(), args.dry_run))
+        print(_words().as_text(report, _reader(job, args.language), colours(), args.dry_run))
     return report
 
 
@@ -125,10 +127,10 @@ def _words() -> Any:
     return check
 
 
-def _reader(job: Job) -> Any:
+def _reader(job: Job, language: str | None) -> Any:
     from watchdog.reports.language import reader_for  # with _words()
 
-    return reader_for(job)
+    return reader_for(job, language)
 
 
 def _open(incidents: Iterable[Incident]) -> bool:
@@ -157,5 +159,5 @@ def run_replay(args: argparse.Namespace) -> int:
             incident["noticed_at"] = iso(at)
         print_json(value)
     else:
-        print(_words().timeline(report, args.every, colours()))
+        print(_words().timeline(report, args.every, _reader(job, args.language), colours()))
     return WRONG if _open(report.incidents) else WELL

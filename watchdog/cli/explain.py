@@ -42,10 +42,8 @@ def run(args: argparse.Namespace) -> int:
         return explain_rule(args, job, rule)
     if " " not in args.what.strip():
         off = f" ({job.book.off[args.what]} switched it off)" if args.what in job.book.off else ""
-        raise WatchdogError(
-            f"there is no rule '{args.what}'{off}{_near(args.what, [rule.id for rule in job.book.rules])}; "
-            "hermes-watchdog rules list shows them"
-        )
+        near = _near(args.what, [rule.id for rule in job.book.rules]) or "; all rules: {watchdog} rules list"
+        raise WatchdogError(f"there is no rule '{args.what}'{off}{near}")
     return explain_line(args, job)
 
 

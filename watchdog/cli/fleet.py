@@ -182,7 +182,7 @@ def run_answer(args: argparse.Namespace) -> int:
     with connected(_address(job_of(args))) as connection:
         plan = mailbox.find(connection, code) if len(code) == 8 else None
         if plan is None:
-            raise WatchdogError("that code is not known here; see: hermes-watchdog fleet plans")
+            raise WatchdogError("that code is not known here; see: {watchdog} fleet plans")
         if not args.json:
             print("\n".join(plan_lines(plan, colours())), flush=True)
         result = mailbox.answer(connection, plan.id, yes, digest_of_row(plan))
@@ -203,7 +203,7 @@ def run_metrics(args: argparse.Namespace) -> int:
     job = job_of(args)
     store = job.look_at_store()
     if store is None:
-        raise WatchdogError(f"{job.home} was never checked; run: hermes-watchdog check")
+        raise WatchdogError(f"{job.home} was never checked; run: {{watchdog}} check")
     with store:
         facts = gather(store, job.home, job.settings, load_memory(store), job.now)
     print(exposition(facts).decode(), end="")

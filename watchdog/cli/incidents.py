@@ -6,11 +6,12 @@ import argparse
 from typing import Any
 
 from watchdog.cli.context import WELL, WRONG, colours, command_of, job_of, need_known, paint, print_json
-from watchdog.cli.parser import a_duration, add_command, add_common
+from watchdog.cli.parser import a_duration, add_command, add_common, add_language, an_incident
 from watchdog.errors import WatchdogError
 from watchdog.reports.check import incident_json, incident_lines
+from watchdog.reports.language import reader_for
 from watchdog.store.incidents import all_incidents, one_incident
-from watchdog.text import clock, counted, harmless, redact
+from watchdog.text import clock, harmless, redact
 
 INCIDENTS = """\
 examples:
@@ -33,9 +34,13 @@ def add_arguments(commands: Any) -> None:
     listing.add_argument(
         "--since", type=a_duration, metavar="7d", help="only those that were open in this time"
     )
+    add_language(listing)
     add_common(listing)
     showing = add_command(commands, "incident", run_show, INCIDENT)
-    showing.add_argument("id", type=int, metavar="INCIDENT", help="its number in 'hermes-watchdog incidents'")
+    showing.add_argument(
+        "id", type=an_incident, metavar="INCIDENT", help="its number in 'hermes-watchdog incidents'"
+    )
+    add_language(showing)
     add_common(showing)
 
 
@@ -46,19 +51,15 @@ def run_list(args: argparse.Namespace) -> int:
     if args.json:
         print_json([incident_json(incident) for incident in found])
         return WRONG if any(incident.status == "open" for incident in found) else WELL
-    on = colours()
+    on, reader = colours(), reader_for(job, args.language)
     for incident in sorted(found, key=lambda incident: (incident.status == "resolved", incident.opened_at)):
-        until = f" to {clock(incident.resolved_at)}" if incident.resolved_at else ""
-        mark = paint(incident.status, incident.severity if incident.status != "resolved" else "good", on)
-        print(
-            f"{incident.id:>4}  {mark}  {clock(incident.opened_at)}{until}  {incident.rule}: {redact(incident.says)}"
-        )
+        end = f" – {clock(incident.resolved_at)}" if incident.resolved_at else ""
+        state = reader(f"check.incident-status.{incident.status}")
+        mark = paint(state, incident.severity if incident.status != "resolved" else "good", on)
+        times = f"{clock(incident.opened_at)}{end}"
+        print(f"{incident.id:>4}  {mark}  {times}  {incident.rule}: {reader.says(incident)}")
     if not found:
-        print(
-            "No incidents are recorded."
-            if job.store_path.exists()
-            else f"No check has been recorded yet; run: {command_of(job)} check"
-        )
+        print(reader("check.no-incidents" if job.store_path.exists() else "check.no-check"))
     return WRONG if any(incident.status == "open" for incident in found) else WELL
 
 
@@ -70,9 +71,13 @@ def run_show(args: argparse.Namespace) -> int:
     if args.json:
         print_json(incident_json(incident))
     else:
-        print("\n".join(incident_lines(incident, job.now, colours())))
-        seen = counted(incident.times_seen, "check|checks")
-        print(f"      {incident.status}, seen in {seen}, last {clock(incident.last_seen_at)}")
+        reader = reader_for(job, args.language)
+        print("\n".join(incident_lines(incident, reader, colours())))
+        state = reader(f"check.incident-status.{incident.status}")
+        checks = reader("report.checks", count=incident.times_seen)
+        print(
+            "      " + reader("check.incident", status=state, checks=checks, at=clock(incident.last_seen_at))
+        )
         for event in incident.evidence:
             print(f"      {clock(event.at)}  {harmless(event.where)}  {redact(harmless(event.text))}")
     return WRONG if incident.status == "open" else WELL

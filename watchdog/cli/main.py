@@ -9,7 +9,7 @@ from importlib import import_module
 from types import SimpleNamespace
 
 from watchdog import __version__
-from watchdog.errors import ConfigError, WatchdogError
+from watchdog.errors import PROGRAM, ConfigError, WatchdogError
 from watchdog.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def plain_check(words: list[str]) -> SimpleNamespace | None:
     given = SimpleNamespace(
         command="check", now=None, all_profiles=False, quiet=False, dry_run=False, json=False
     )
-    given.home = given.config = given.state = None
+    given.home = given.config = given.state = given.language = None
     rest = iter(words[1:])
     for word in rest:
         if word in ("--quiet", "--dry-run", "--json"):
@@ -162,7 +162,7 @@ def guarded(arguments: argparse.Namespace | SimpleNamespace) -> int:
         print(error, file=sys.stderr)
         return 2
     except WatchdogError as error:
-        print(f"hermes-watchdog: {error}", file=sys.stderr)
+        print(f"hermes-watchdog: {error.calling(_command(arguments))}", file=sys.stderr)
         return getattr(error, "exit_code", 2)
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output has gone; nothing is lost
@@ -174,8 +174,13 @@ def guarded(arguments: argparse.Namespace | SimpleNamespace) -> int:
         )
         return 130
     except Exception as error:
-        if damage := _store_damage(error):
-            print(f"hermes-watchdog: {damage}", file=sys.stderr)
+        if (sqlite3 := sys.modules.get("sqlite3")) and isinstance(error, sqlite3.Error):
+            command = _command(arguments)
+            print(
+                f"hermes-watchdog: the watchdog's own memory cannot be used: {error}; look at it with: "
+                f"{command} store check, and start anew with: {command} store repair",
+                file=sys.stderr,
+            )
             return 3
         sys.excepthook(*sys.exc_info())
         print(
@@ -185,12 +190,10 @@ def guarded(arguments: argparse.Namespace | SimpleNamespace) -> int:
         return 3
 
 
-def _store_damage(error: Exception) -> str:
-    """What to say when the watchdog's own memory cannot be read or written; '' for any other error."""
-    sqlite3 = sys.modules.get("sqlite3")
-    if sqlite3 is None or not isinstance(error, sqlite3.Error):
-        return ""
-    return (
-        f"the watchdog's own memory cannot be used: {error}; look at it with: hermes-watchdog store check, "
-        "and start anew with: hermes-watchdog store repair"
-    )
+def _command(arguments: argparse.Namespace | SimpleNamespace) -> str:
+    """How a person calls this watchdog for the home of these arguments."""
+    context = module("context")
+    try:
+        return str(context.command_of(context.job_of(arguments)))
+    except WatchdogError:
+        return PROGRAM

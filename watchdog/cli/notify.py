@@ -21,7 +21,7 @@ from watchdog.cli.context import (
     print_json,
     store_of,
 )
-from watchdog.cli.parser import a_duration, add_command, add_common
+from watchdog.cli.parser import a_duration, a_silence, add_command, add_common
 from watchdog.errors import WatchdogError
 from watchdog.notify import deliver
 from watchdog.notify.compose import test_message
@@ -94,7 +94,7 @@ def add_arguments(commands: Any) -> None:
     made["silence"].add_argument(
         "--because", metavar="WORDS", required=True, help="the reason, for others who look"
     )
-    made["unsilence"].add_argument("id", metavar="SILENCE", type=int, help="number of the silence")
+    made["unsilence"].add_argument("id", metavar="SILENCE", type=a_silence, help="number of the silence")
     made["maintenance"].add_argument(
         "switch", metavar="on|off", nargs="?", choices=("on", "off"), help="without it: say whether it is on"
     )

@@ -6,11 +6,13 @@ import argparse
 import re
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
+from functools import partial
 from typing import Any
 
 from watchdog import __version__
 from watchdog.cli.main import COMMANDS, EXAMPLES, WHERE, module
 from watchdog.config.settings import LANGUAGES
+from watchdog.notify.run import own_command
 from watchdog.text import duration
 
 PROGRAM = "hermes-watchdog"
@@ -65,14 +67,34 @@ HINTS = {
 }  # fmt: skip
 
 
+# What argparse says, and what people understand.
+_BETTER = (
+    (r"^the following arguments are required: (\S+)$", r"\1 is missing"),
+    (r"^the following arguments are required: (.*)$", r"missing: \1"),
+    (r"^one of the arguments (.*) is required$", r"write one of \1"),
+    (r"^argument (\S+): expected one argument$", r"\1 needs a value"),
+    (r"^argument \S+: (?='.*' is not)", ""),
+)
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors say what to write instead."""
 
     def error(self, message: str) -> None:  # type: ignore[override]
-        self.exit(2, f"{self.prog}: {message}\nTry '{self.prog} --help'.\n")
+        for pattern, better in _BETTER:
+            message = re.sub(pattern, better, message)
+        self.exit(2, f"{self.prog}: {message}\nTry '{self.prog.replace(PROGRAM, program(), 1)} --help'.\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse does it, but what a command does not know is its own mistake, with its own help."""
+        """As argparse does it, but what a command does not know is its own mistake, with its own help.
+
+        A misspelt option comes before what is missing: it is probably what was meant.
+        """
+        known = self._option_string_actions
+        for word in (args or []) if self._subparsers is None else []:
+            name = word.partition("=")[0]
+            if name.startswith("--") and not any(option.startswith(name) for option in known):
+                self.error(self._not_known(name))
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(self._not_known(unknown[0]))
@@ -80,10 +102,24 @@ class Parser(argparse.ArgumentParser):
 
     def _not_known(self, word: str) -> str:
         if not word.startswith("-"):
-            return f"'{word}' is one word too many"
+            one = self.prog.rpartition(" ")[2].removesuffix("s")
+            instead = (
+                f"; did you mean '{one} {word}'?" if word.isdigit() and one in ("plan", "incident") else ""
+            )
+            return f"'{word}' is one word too many{instead}"
         name = word.partition("=")[0]
         near = get_close_matches(name, re.findall(r"(?<!\S)\[?(--[\w-]+)", self.format_help()), n=1)
         return f"there is no option '{name}'" + (f"; did you mean '{near[0]}'?" if near else "")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            near = get_close_matches(str(value), [str(choice) for choice in action.choices], n=1)
+            instead = (
+                f"did you mean '{near[0]}'?"
+                if near
+                else f"write one of {', '.join(map(str, action.choices))}"
+            )
+            self.error(f"there is no '{value}' here; {instead}")
 
 
 def parse(words: list[str]) -> argparse.Namespace:
@@ -91,6 +127,8 @@ def parse(words: list[str]) -> argparse.Namespace:
     words = command_first(words)
     if not words[0].startswith("-") and words[0] not in COMMANDS:
         make_parser("check").exit(2, f"{PROGRAM}: {hint(words[0])}\nTry '{PROGRAM} --help'.\n")
+    if words[0].partition("=")[0] in WHERE:
+        make_parser("check").exit(2, f"{PROGRAM}: the command is missing\nTry '{program()} --help'.\n")
     if words[0].startswith("-") and words[0] not in ("-h", "--help", "--version"):
         near = get_close_matches(words[0], ("--help", "--version"), n=1)
         about = f"; did you mean '{near[0]}'?" if near else ""
@@ -141,11 +179,16 @@ def _bare(words: list[str]) -> list[int]:
     ]
 
 
+def program() -> str:
+    """How this program is called: by its name where that is found, else by its path."""
+    return own_command("", "", "").program
+
+
 def hint(word: str) -> str:
     """What to type instead of a word that is no command."""
     for guesses, instead in HINTS.items():
         if word.lower() in guesses:
-            return f"there is no command '{word}'; {instead}"
+            return f"there is no command '{word}'; {instead.replace(PROGRAM, program())}"
     near = get_close_matches(word, COMMANDS, n=1)
     return f"there is no command '{word}'" + (f"; did you mean '{near[0]}'?" if near else "")
 
@@ -207,11 +250,16 @@ def a_time(text: str) -> datetime:
         ) from None
 
 
-def a_plan(text: str) -> int:
-    """The number of a plan."""
+def a_number(text: str, of: str) -> int:
+    """The number of a plan, an incident or a silence."""
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"'{text}' is not the number of a plan; see: {PROGRAM} plans")
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is not the number of {of}; see: {program()} {of.split()[1]}s"
+        )
     return int(text)
+
+
+a_plan, an_incident, a_silence = (partial(a_number, of=of) for of in ("a plan", "an incident", "a silence"))
 
 
 def a_duration(text: str) -> timedelta:

@@ -21,22 +21,24 @@ from watchdog.cli.context import (
     print_json,
     store_of,
 )
-from watchdog.cli.parser import a_plan, add_command, add_common
-from watchdog.cli.plan_report import (
-    Answering,
-    for_scripts,
-    held_json,
-    line,
-    plan_json,
-    shown,
-    unasked_json,
-    unasked_lines,
-)
+from watchdog.cli.parser import a_plan, add_command, add_common, add_language
 from watchdog.errors import WatchdogError
 from watchdog.model import Outcome, Reason, plain
 from watchdog.model.plan_reasons import Note
 from watchdog.notify.translate import in_english
 from watchdog.repair import abandon
+from watchdog.reports.language import reader_for
+from watchdog.reports.plans import (
+    Answering,
+    for_scripts,
+    full_lines,
+    held_json,
+    outcome_lines,
+    stored_json,
+    stored_lines,
+    unasked_json,
+    unasked_lines,
+)
 from watchdog.service.answering import carry_out_now, sibling_jobs, tell_outcomes
 from watchdog.service.status import machine_of, unasked_plans
 from watchdog.store import Store
@@ -98,6 +100,7 @@ def add_arguments(commands: Any) -> None:
     made = {}
     for name, examples in EXAMPLES.items():
         made[name] = add_command(commands, name, RUN[name], examples)
+        add_language(made[name])
         add_common(made[name])
     for name in ("plan", "resume", "abandon"):
         made[name].add_argument("id", metavar="PLAN", type=a_plan, help="number of the plan")
@@ -134,7 +137,7 @@ def run_plans(args: argparse.Namespace) -> int:
     if args.json:
         print_json(
             {
-                "plans": [plan_json(stored) for stored in newest],
+                "plans": [stored_json(stored) for stored in newest],
                 "on_hold": [held_json(plan) for plan in held],
                 "ready": [unasked_json(plan) for plan in ready],
                 "disarmed": {"at": iso(disarmed.at), "by": disarmed.by, "why": in_english(disarmed.why)}
@@ -143,20 +146,21 @@ def run_plans(args: argparse.Namespace) -> int:
             }
         )
         return WRONG if waiting or unasked or disarmed else WELL
-    command = command_of(job)
+    reader, on = reader_for(job, args.language), colours()
+    lines = []
     if disarmed:
-        print(
-            f"{paint('disarmed', 'high', colours())} by {disarmed.by}: {in_english(disarmed.why, command)}\n  after a look: {command} arm"
-        )
+        off = paint(reader("plan.disarmed"), "high", on)
+        lines.append(reader("plan.disarmed-by", off=off, by=disarmed.by, why=reader.reason(disarmed.why)))
+        lines.append("  " + reader("plan.arm"))
     for stored in waiting:
-        print(line(stored, command))
+        lines += stored_lines(stored, reader, on)
     for plan in (*ready, *held):
-        print(*unasked_lines(plan, command), sep="\n")
+        lines += unasked_lines(plan, reader, on)
     for stored in newest:
-        if stored not in waiting:
-            print(line(stored, command))
+        lines += stored_lines(stored, reader, on) if stored not in waiting else []
     if not newest and not unasked:
-        print("No plans. The watchdog proposes one when it finds a fault that it knows a fix for.")
+        lines.append(reader("plan.none"))
+    print("\n".join(lines))
     return WRONG if waiting or unasked or disarmed else WELL
 
 
@@ -174,14 +178,15 @@ def run_plan(args: argparse.Namespace) -> int:
     if args.json:
         print_json(
             {
-                **plan_json(stored),
+                **stored_json(stored),
                 "done": for_scripts(steps),
                 "audit": for_scripts(rows.audit_lines(store, stored.id)),
                 **({"code": code} if code else {}),
             }
         )
         return WELL
-    print(*shown(stored, steps, Answering(command_of(job), code)), sep="\n")
+    reader = reader_for(job, args.language)
+    print("\n".join(full_lines(stored, steps, reader, Answering(code), colours())))
     return WELL
 
 
@@ -207,7 +212,7 @@ def run_answer(args: argparse.Namespace) -> int:
     with store_of(job) as store:
         given = GivenAnswer(word, args.command == "approve", person(), COMMAND_LINE)
         answer = approval.answer(store, given, job.now, job.settings.limits)
-        message = in_english(answer.reason, command_of(job))
+        message = _sentence(args, job, answer.reason)
         if not answer.ok or not answer.approved:
             _say(args, message, answer.ok, answer.plan_id)
             return WELL if answer.ok else WRONG if answer.plan_id else CONFIG
@@ -255,7 +260,8 @@ def _ask_person(args: argparse.Namespace, job: Job) -> Stored | None:
         )
     assert store is not None
     for stored in waiting:
-        print(*shown(stored, rows.steps_of(store, stored.id), Answering(command_of(job), now=True)), sep="\n")
+        steps, reader = rows.steps_of(store, stored.id), reader_for(job, args.language)
+        print("\n".join(full_lines(stored, steps, reader, Answering(asked_now=True), colours())))
         question = "Carry this out now?" if args.command == "approve" else "Refuse this plan?"
         if input(f"\n{question} [y/N] ").strip().lower() in ("y", "yes"):
             return stored
@@ -269,14 +275,12 @@ def _act(args: argparse.Namespace, job: Job, store: Store, plan_id: int, going_o
     """Carry it out here and now, and say what came of it."""
     outcomes, run = carry_out_now(job, store, plan_id, person() if going_on else "")
     # First here: what was done is said even when nothing can be recorded any more.
-    code = _print_outcomes(args, outcomes, plan_id, command_of(job))
+    code = _print_outcomes(args, job, outcomes, plan_id)
     tell_outcomes(outcomes, run)
     return code
 
 
-def _print_outcomes(
-    args: argparse.Namespace, outcomes: tuple[Outcome, ...], plan_id: int, command: str
-) -> int:
+def _print_outcomes(args: argparse.Namespace, job: Job, outcomes: tuple[Outcome, ...], plan_id: int) -> int:
     ok = bool(outcomes) and outcomes[-1].ok
     if args.json:
         parts = [
@@ -289,9 +293,9 @@ def _print_outcomes(
             for part in outcomes
         ]
         print_json({"plan": plan_id, "ok": ok, "outcomes": parts})
-    for part in () if args.json else outcomes:
-        mark = paint("done", "good", colours()) if part.ok else paint("failed", "high", colours())
-        print(f"{mark}  {in_english(part.what)}: {in_english(part.reason, command)}")
+    else:
+        lines = outcome_lines(outcomes, reader_for(job, args.language), colours())
+        print("\n".join(lines))
     return WELL if ok else WRONG
 
 
@@ -329,7 +333,7 @@ def run_abandon(args: argparse.Namespace) -> int:
     with store_of(job) as store:
         _get(store, args.id, job)
         outcome = abandon(args.id, store, machine_of(job), person())
-    _say(args, in_english(outcome.reason, command_of(job)), True, args.id)
+    _say(args, _sentence(args, job, outcome.reason), True, args.id)
     return WELL
 
 
@@ -350,6 +354,12 @@ def _get(store: Store | None, number: int, job: Job) -> Stored:
     if stored is None:
         raise WatchdogError(f"there is no plan {number}; see: {command_of(job)} plans")
     return stored
+
+
+def _sentence(args: argparse.Namespace, job: Job, reason: Reason) -> str:
+    """The reason in the reader's language; for scripts in English."""
+    command = command_of(job)
+    return in_english(reason, command) if args.json else reader_for(job, args.language).reason(reason)
 
 
 def _say(args: argparse.Namespace, message: str, ok: bool, plan_id: int = 0) -> None:

@@ -276,7 +276,7 @@ def run_test(args: argparse.Namespace) -> int:
         )
     unknown = sorted(set(args.id) - {rule.id for rule in job.book.rules})
     if unknown:
-        raise WatchdogError(f"there is no rule '{unknown[0]}'; hermes-watchdog rules list shows them")
+        raise WatchdogError(f"there is no rule '{unknown[0]}'; all rules: {{watchdog}} rules list")
     if not args.id:
         _test_lines(job)
     results = [run_case(job.book, case) for case in find_cases(folder, frozenset(args.id))]

@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
             serve = web.serve
         except ModuleNotFoundError as error:
             raise WatchdogError(
-                f"{error.name} is not installed; run: pipx install 'hermes-watchdog[web]' (or uv tool install)"
+                f"{error.name} is not installed; run: pipx install --force 'hermes-watchdog[web]' (or: uv tool install 'hermes-watchdog[web]')"
             ) from None
         print(f"{view.job()[0].home}: the page is at {address}", flush=True)
         serve(view, door, listener)

@@ -32,7 +32,7 @@ from watchdog.config.settings import NAME
 from watchdog.errors import WatchdogError
 from watchdog.notify.translate import in_english
 from watchdog.service import setup
-from watchdog.service.drill import DrillResult, drill
+from watchdog.service.drill import DrillResult, drill, need_somebody
 from watchdog.service.setup import Phone
 from watchdog.service.status import machine_of
 from watchdog.text import counted, spell
@@ -116,7 +116,7 @@ def run_setup(args: argparse.Namespace, dialogue: Dialogue | None = None) -> int
     """The wizard: home, phone, settings, schedule, drill."""
     if dialogue is None and not sys.stdin.isatty():
         raise WatchdogError(
-            "setup asks questions; run it in a terminal. Without: hermes-watchdog settings show, install"
+            "setup asks questions; run it in a terminal. Without one: {watchdog} settings show, and {watchdog} install --cron"
         )
     talk = dialogue or Dialogue()
     job = _choose_home(args, talk)
@@ -258,6 +258,7 @@ def _run_drill(job: Job, wait: timedelta, talk: Dialogue) -> int:
             else ""
         )
 
+    need_somebody(job)
     talk.say(f"A harmless question is on its way; answer it on your phone within {spell(wait)}.")
     result = drill(job, wait, code)
     talk.say("\n".join(drill_lines(result, command_of(job))))
@@ -271,7 +272,9 @@ def drill_lines(result: DrillResult, command: str) -> list[str]:
     if result.answered:
         answer = "yes" if result.yes else "no"
         good = paint("The drill worked", "good", colours())
-        lines.append(f"{good}: {result.by} said {answer} via {result.via}. Nothing was done.")
+        lines.append(
+            f"{good}: {result.by} said {answer} via {result.via.partition('/')[0]}. Nothing was done."
+        )
     else:
         lines.append(f"No answer arrived. Look at the targets with: {command} notify --test, and doctor")
     return lines

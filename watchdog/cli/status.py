@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from watchdog.cli.context import CONFIG, WELL, WRONG, Job, colours, job_of, need_known, paint, print_json
 from watchdog.cli.parser import add_command, add_common, add_language
+from watchdog.errors import ConfigError
 from watchdog.job import profiles
-from watchdog.reports.language import reader_for
+from watchdog.reports.language import Reader, reader_for, reader_of
 from watchdog.reports.output import write_private
 from watchdog.reports.status import Light
 from watchdog.reports.status_json import as_json
 from watchdog.reports.status_text import as_text
-from watchdog.service.doctor import BAD, UNKNOWN, Check, examine
+from watchdog.service.doctor import BAD, OK, UNKNOWN, Check, examine
 from watchdog.service.page import page_of
 from watchdog.service.status import gather
+from watchdog.text import cells, padded
 
 STATUS = """\
 Green: all is well. Yellow: something waits for you or cannot be seen. Red: something is wrong.
@@ -36,16 +39,19 @@ examples:
   hermes-watchdog doctor
   hermes-watchdog doctor --home /home/me/.hermes --json
   hermes-watchdog doctor --all-profiles
+  hermes-watchdog doctor --language zh
 
 exit codes: 0 all is well · 1 something keeps it from working · 2 the rules or settings are wrong"""
+
+PAINTS = {OK: "good", BAD: "high", UNKNOWN: "medium"}
 
 
 def add_arguments(commands: Any) -> None:
     status = add_command(commands, "status", run_status, STATUS)
     status.add_argument("--html", metavar="FILE", help="also write the status page to this file")
-    add_language(status)
     doctor = add_command(commands, "doctor", run_doctor, DOCTOR)
     for parser in (status, doctor):
+        add_language(parser)
         parser.add_argument(
             "--all-profiles", action="store_true", help="for this home and each of its profiles"
         )
@@ -90,7 +96,10 @@ def run_doctor(args: argparse.Namespace) -> int:
             {
                 "home": str(job.home),
                 "well": all(check.state != BAD for check in checks),
-                "checks": [vars(check) for check in checks],
+                "checks": [
+                    {"name": check.name, "state": check.state, "says": check.says, "fix": check.fix}
+                    for check in checks
+                ],
             }
             for job, checks in results
         ]
@@ -99,24 +108,38 @@ def run_doctor(args: argparse.Namespace) -> int:
     for job, checks in results:
         if args.all_profiles:
             print(paint(str(job.home), "bold", colours()))
-        _print_checks(checks)
+        print("\n".join(doctor_lines(checks, _reader_of_doctor(job, args.language), colours())))
     return code
 
 
-def _print_checks(checks: list[Check]) -> None:
-    width = max(len(check.name) for check in checks)
-    paints = {"ok": "good", BAD: "high", UNKNOWN: "medium"}
-    for check in checks:
-        first, *more = check.says.splitlines() or [""]
-        print(f"{paint(f'{check.state:<7}', paints[check.state], colours())} {check.name:<{width}}  {first}")
-        for line in [*more, *([f"→ {check.fix}"] if check.fix else [])]:
-            print(f"{'':<{width + 10}}{line}")
+def _reader_of_doctor(job: Job, language: str | None) -> Reader:
+    """The reader of the home's language; the default's where the rules or settings cannot be read."""
+    try:
+        return reader_for(job, language)
+    except ConfigError:
+        return reader_of(language or "en", None, job.now)
+
+
+def doctor_lines(checks: Sequence[Check], reader: Reader, colour: bool = False) -> list[str]:
+    """A line for each answer, its fix below it, and the verdict."""
+    labels = [_label(check.name, reader) for check in checks]
+    states = {state: reader(f"doctor.state.{state}") for state in PAINTS}
+    width, first = max(map(cells, labels)), max(map(cells, states.values()))
+    lines = []
+    for check, label in zip(checks, labels, strict=True):
+        says, *more = check.lines(reader.reason) or [""]
+        state = paint(padded(states[check.state], first), PAINTS[check.state], colour)
+        lines.append(f"{state} {padded(label, width)}  {says}")
+        lines += [f"{'':<{first + width + 3}}{line}" for line in more]
+        lines += [f"{'':<{first + width + 3}}→ {check.fix}"] if check.fix else []
     bad = sum(check.state == BAD for check in checks)
     unknown = sum(check.state == UNKNOWN for check in checks)
-    if bad:
-        print(f"\n{bad} of {len(checks)} checks failed.")
-    else:
-        print(
-            "\nThe watchdog can work here"
-            + (f"; {unknown} of {len(checks)} are unknown." if unknown else ".")
-        )
+    key = "failed" if bad else "works-unknown" if unknown else "works"
+    return [*lines, "", reader(f"doctor.{key}", count=bad or unknown, total=len(checks))]
+
+
+def _label(name: str, reader: Reader) -> str:
+    """What people call a check: a log or database by its file name, a target or channel with its own name."""
+    kind, _, own = name.partition(" ")
+    key = f"doctor.label.{kind}"
+    return reader(key, name=own) if reader.has(key) else name

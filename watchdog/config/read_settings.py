@@ -235,7 +235,7 @@ def _target(item: Section, number: int) -> Target:
     return target
 
 
-def _is_loopback(url: str) -> bool:
+def is_loopback(url: str) -> bool:
     """Whether a request to this address stays on this machine: written in one of the plain ways, and nothing else."""
     return re.fullmatch(_LOOPBACK, url, re.ASCII) is not None
 
@@ -248,7 +248,7 @@ def _channel(kind: str, section: Section) -> Channel:
     server = section.text("server", _SERVERS[kind]).rstrip("/")
     if not server.startswith(("https://", "http://")):
         section.wrong("server: write its address, such as https://chat.example.org")
-    elif server.startswith("http://") and not _is_loopback(server):
+    elif server.startswith("http://") and not is_loopback(server):
         section.wrong_at("server", "codes would travel unencrypted; write https://")
     token = secret(section, "token", None if kind == "ntfy" else "required")
     room = "" if kind == "ntfy" else section.text("room", "")

@@ -23,7 +23,7 @@ LIMIT = 3.0  # seconds for connecting, for one statement, and twice that for all
 AGAIN = 60.0  # seconds until a broken listening connection is tried again
 PAUSE = 2.0  # seconds between two looks that notifications ask for
 # No brackets here: what is shown in a message has none.
-NEEDS_EXTRA = "{module} is not installed; it comes with the extra 'fleet' of hermes-watchdog (docs/fleet.md)"
+NEEDS_EXTRA = "{module} is not installed; run: pipx install --force 'hermes-watchdog[fleet]' (or: uv tool install 'hermes-watchdog[fleet]')"
 LOCAL = ("", "localhost", "127.0.0.1", "::1")
 UNENCRYPTED = "codes would travel unencrypted; write sslmode=verify-full"
 ENCRYPTED = ("require", "verify-ca", "verify-full")
@@ -114,7 +114,7 @@ def check_version(connection: Connection[Any]) -> None:
     there = connection.execute(f"SELECT to_regclass('{SCHEMA}.schema_version')").fetchone()
     if there is None or there[0] is None:
         raise FleetError(
-            "there is no mailbox in this database, or this role may not use it; see: hermes-watchdog fleet init"
+            "there is no mailbox in this database, or this role may not use it; see: {watchdog} fleet init"
         )
     version = tables_version(connection)
     if version > VERSION:
@@ -123,7 +123,7 @@ def check_version(connection: Connection[Any]) -> None:
         )
     if version < VERSION:
         raise FleetError(
-            f"the mailbox is older (tables {version}, wanted {VERSION}); run: hermes-watchdog fleet init"
+            f"the mailbox is older (tables {version}, wanted {VERSION}); run: {{watchdog}} fleet init"
         )
 
 

@@ -16,6 +16,7 @@ from watchdog.notify.sanitize import exact, fit, fit_field
 from watchdog.store.messages import Subject
 
 SHOWN = 8  # subjects in one message
+ARTICLES = ("the ", "only")  # how sentences of rules begin that do not begin with a name
 _COMMANDS, _MARK = ("command", "kill"), "\0"  # fields of a step that are commands
 
 
@@ -27,6 +28,7 @@ class HowToAnswer:
     expires: datetime
     way: str  # buttons, reply, shell
     waits: timedelta = timedelta(0)  # how long this check waits for the answer
+    drill: bool = False
 
 
 def how_to_answer(answer: HowToAnswer, context: MessageContext) -> list[str]:
@@ -36,10 +38,8 @@ def how_to_answer(answer: HowToAnswer, context: MessageContext) -> list[str]:
         return [*lines, *(context.command.line(verb, answer.code) for verb in ("approve", "refuse"))]
     lines += [CODE + context.text(f"answer.{verb}", code=answer.code) for verb in ("approve", "refuse")]
     # Under cron nothing listens between two checks; the reader should know when the tap will count.
-    return [
-        *lines,
-        context.text("answer.waits", span=answer.waits) if answer.waits else context.text("answer.next"),
-    ]
+    key = "drill.waits" if answer.drill else "answer.waits" if answer.waits else "answer.next"
+    return [*lines, context.text(key, span=answer.waits)]
 
 
 def plan_title(plan: Plan, context: MessageContext) -> str:
@@ -69,16 +69,18 @@ def result(outcomes: Sequence[Outcome], plan: Plan, context: MessageContext) -> 
         return step_line(bad, context) if len(outcomes) > 1 else context.say(bad.reason)
     checked = next((outcome for outcome in outcomes if outcome.kind == OutcomeKind.VERIFICATION), None)
     verified = [context.say(checked.reason)] if checked else []
-    return " · ".join([*done(plan, context), *verified, *lacking(plan, context)])
+    return " · ".join([*done(plan, context), *verified, *unproved(plan, context)])
 
 
-def lacking(plan: Plan, context: MessageContext) -> list[str]:
-    """What a gateway that was started again has not: variables that the one before had."""
-    return [
+def unproved(plan: Plan, context: MessageContext) -> list[str]:
+    """What a gateway that was started again lacks (variables that the one before had), and what nobody tried."""
+    lines = [
         context.text("line.lacks", names=warning.fields["names"])
         for warning in plan.warnings
         if warning.key == Warn.WILL_LACK
     ]
+    started = any(step.kind == "gateway" for step in plan.steps) and plan.verify and plan.verify.alive
+    return [*lines, context.text("line.model_untried")] if started else lines
 
 
 def headline_of(lead: Subject, own: Sequence[Subject], context: MessageContext) -> str:
@@ -97,9 +99,12 @@ def title_of(subject: Subject, context: MessageContext) -> str:
 
 
 def says(subject: Subject, context: MessageContext) -> str:
-    if str(subject.says.key) not in context.words.texts:  # its rule is gone
+    """What a rule says, as a sentence: it begins with a capital unless it begins with a name."""
+    template = context.words.texts.get(str(subject.says.key))
+    if template is None:  # its rule is gone
         return fit(subject.title) or fit(subject.name)
-    return context.say(subject.says)
+    text = context.say(subject.says)
+    return text[:1].upper() + text[1:] if str(template)[:4] in ARTICLES else text
 
 
 def ask(plan: Plan, context: MessageContext) -> str:
@@ -175,9 +180,8 @@ def why_it_waits(plan: Plan, context: MessageContext) -> list[str]:
         reason, sudoers = reason.fields["why"], reason.fields["line"]
     why = context.say(reason)
     until = plan.hold.until
-    lines = [
-        context.text("line.waits_until", at=until, why=why) if until else context.text("line.waits", why=why)
-    ]
+    key = "waits" if not until else "waits_then_asks" if plan.approval == "ask" else "waits_until"
+    lines = [context.text(f"line.{key}", at=until, why=why)]
     return lines + ([context.text("line.sudoers"), CODE + exact(sudoers)] if sudoers else [])
 
 
@@ -218,7 +222,7 @@ def outcome_lines(proposal: Proposal, context: MessageContext) -> list[str]:
     steps = proposal.outcomes[:-1] or proposal.outcomes
     lines = [proposal.answer] if proposal.answer else []
     lines += [f"• {step_line(outcome, context)}" for outcome in steps][:SHOWN]
-    lines += lacking(proposal.plan, context) if proposal.outcomes[-1].ok else []
+    lines += unproved(proposal.plan, context) if proposal.outcomes[-1].ok else []
     took = proposal.outcomes[-1].took or sum((outcome.took for outcome in steps), timedelta(0))
     return [*lines, context.text("line.took", span=took)] if took >= timedelta(seconds=1) else lines
 

@@ -34,6 +34,7 @@ _KEY = re.compile(
     r"(?i)\b(telegram|qqbot|qq|discord|slack|matrix|whatsapp|signal|weixin|wecom|feishu|dingtalk|sms|email|line)([/:])(?:(dm|group|channel|private|c2c|guild):)?([^\s,;)]+)"
 )
 _SESSION = re.compile(r"\b(agent:\w+:\w+:\w+):(\S+)")
+_EXTRA = re.compile(r"(?<=\w)\[([a-z]{2,20})\](?![(\[:])")  # package[extra] in a command of ours
 _OPAQUE = re.compile(r"(?<![\w#/.-])(?=[A-Za-z_-]*\d)(?=[\d_-]*[A-Za-z])[A-Za-z0-9_-]{24,}(?![\w/])")
 
 
@@ -65,7 +66,8 @@ def fit(text: str, limit: int = LINE) -> str:
     text = veil(text)
     text = _DOMAIN.sub(lambda found: "[link]" if found[1] else found[0].replace(".", "[.]"), text)
     text = _MENTION.sub("(at)", text)
-    text = text.translate({ord("<"): "‹", ord(">"): "›", ord("["): "(", ord("]"): ")"})
+    text = _EXTRA.sub("\1\\1\2", text)
+    text = text.translate({ord("<"): "‹", ord(">"): "›", ord("["): "(", ord("]"): ")", 1: "[", 2: "]"})
     text = re.sub(r"\((link|secret|e-mail|phone|\.)\)", r"[\1]", text)
     text = re.sub(r"\](?=[(\[:])", "] ", text)  # our own brackets must not become half of a Markdown link
     text = re.sub(r"^\s*(?:#+|[-+]|\d+\.)\s+", "", text)

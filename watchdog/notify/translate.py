@@ -88,6 +88,9 @@ def _form(template: Template, fields: Mapping[str, Any]) -> str:
     return template["one" if fields.get("count") == 1 and "one" in template else "other"]
 
 
+_NAMED = {"via": "via", "state": "report.state"}  # fields whose values have words of their own
+
+
 def _shown(words: Words, now: datetime, clean: Clean, name: str, value: Any, spec: str) -> str:
     if name in words.ourselves:
         return str(value)
@@ -105,7 +108,8 @@ def _shown(words: Words, now: datetime, clean: Clean, name: str, value: Any, spe
         case bool() | int() | float():
             return counted(value, spec) if "|" in spec else str(value)
         case _:
-            shown = clean(name, str(value))
+            own = f"{_NAMED.get(name, '')}.{str(value).partition('/')[0]}"
+            shown = str(words.texts[own]) if own in words.texts else clean(name, str(value))
             return counted(shown, spec) if "|" in spec else shown
 
 

@@ -1,18 +1,18 @@
-"""Report → text for people, or the documented JSON."""
+"""Report → text for people, in their language, or the documented JSON, in English."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 
-from watchdog.model import SEVERITIES, Event, Incident, Plan, Reason, Report
-from watchdog.model.plan_reasons import Chain
-from watchdog.notify.translate import in_english
+from watchdog.model import SEVERITIES, Event, Incident, Report
 from watchdog.reports.language import Reader
-from watchdog.text import ago, clock, harmless, iso, paint, redact
+from watchdog.reports.plans import outcome_json, outcome_lines, proposed_json, proposed_lines
+from watchdog.text import clock, harmless, iso, paint, redact
 from watchdog.values import Any
 
 ALL_WELL = "Gateway watchdog: OK"
+INDENT = " " * 6
 
 
 def as_json(report: Report) -> dict[str, Any]:
@@ -25,16 +25,8 @@ def as_json(report: Report) -> dict[str, Any]:
         "not_checked": dict(report.not_checked),
         "notes": list(report.notes),
         "incidents": [incident_json(incident) for incident in report.incidents],
-        "plans": [plan_json(plan) for plan in report.plans],
-        "outcomes": [
-            {
-                "step": in_english(outcome.what),
-                "ok": outcome.ok,
-                "says": in_english(outcome.reason),
-                "seconds": outcome.took.total_seconds(),
-            }
-            for outcome in report.outcomes
-        ],
+        "plans": [proposed_json(plan) for plan in report.plans],
+        "outcomes": [outcome_json(outcome) for outcome in report.outcomes],
         "plans_cut_off": list(report.cut_off),
     }
 
@@ -57,68 +49,45 @@ def incident_json(incident: Incident) -> dict[str, Any]:
     }
 
 
-def plan_json(plan: Plan) -> dict[str, Any]:
-    return {
-        "id": plan.id or None,
-        "title": plan.title,
-        "incidents": list(plan.incidents),
-        "recipes": list(plan.recipes),
-        "steps": [in_english(word) for word in plan.words],
-        "digest": plan.digest,
-        "approval": plan.approval,
-        "hold": {"reason": in_english(plan.hold.reason), "until": iso(plan.hold.until)}
-        if plan.hold
-        else None,
-    }
-
-
 def evidence_json(event: Event) -> dict[str, Any]:
     return {"where": event.where, "at": iso(event.at), "text": redact(harmless(event.text, 300))}
 
 
 def as_text(report: Report, reader: Reader, colour: bool = False, dry_run: bool = False) -> str:
     """What cannot be seen first, then what is wrong, then what is proposed; calm and short."""
+    reader = replace(reader, now=report.now)
     restarted = restart_lines(report, reader, colour)
     lines = list(restarted)
     if dry_run:
-        lines.append(
-            paint(f"Dry run over {report.home} at {clock(report.now)}; nothing was written.", "dim", colour)
-        )
-    lines += blind_lines(report.blind, report.not_checked, colour)
+        lines.append(paint(reader("check.dry-run", home=report.home, at=clock(report.now)), "dim", colour))
+    lines += blind_lines(report, reader, colour)
     open_now = [known for known in report.incidents if known.status == "open"]
     suspected = [known for known in report.incidents if known.status == "suspected"]
     over = [known for known in report.incidents if known.status == "resolved"]
     for incident in sorted(open_now, key=by_severity):
-        lines += incident_lines(incident, report.now, colour)
+        lines += incident_lines(incident, reader, colour)
     for incident in suspected:
-        lines.append(f"{paint('suspected', 'medium', colour)}  {incident.rule}: {incident.says}")
-        lines.append("           the next check confirms it or drops it")
+        mark = paint(reader("check.suspected"), "medium", colour)
+        lines += [f"{mark}  {incident.rule}: {reader.says(incident)}", INDENT + reader("check.confirm")]
     for incident in over:
-        lines.append(f"{paint('resolved', 'good', colour)}  {incident.rule}: {incident.says}")
-        lines.append(f"      from {clock(incident.opened_at)} to {clock(incident.resolved_at or report.now)}")
+        mark = paint(reader("check.resolved"), "good", colour)
+        times = {"start": clock(incident.opened_at), "end": clock(incident.resolved_at or report.now)}
+        lines += [f"{mark}  {incident.rule}: {reader.says(incident)}", INDENT + reader("check.was", **times)]
+    ended = {outcome.plan_digest for outcome in report.outcomes}
     for plan in report.plans:
-        lines += plan_lines(plan, reader.command, colour)
-    for outcome in report.outcomes:
-        mark = paint("done", "good", colour) if outcome.ok else paint("failed", "high", colour)
-        lines.append(
-            f"{mark}  {in_english(outcome.what)}: {harmless(in_english(outcome.reason, reader.command), 2000)}"
-        )
+        lines += proposed_lines(plan, reader, colour) if plan.digest not in ended else []
+    lines += outcome_lines(report.outcomes, reader, colour)
     for number in report.cut_off:
-        line = f"plan {number} was begun and not finished; see: {reader.command} plan {number}, then resume or abandon"
-        lines.append(f"{paint('cut off', 'high', colour)}  {line}")
-    lines += [paint(f"note  {note}", "dim", colour) for note in report.notes]
-    if (
-        not open_now
-        and not suspected
-        and not report.cut_off
-        and all(outcome.ok for outcome in report.outcomes)
-    ):
+        lines.append(
+            f"{paint(reader('check.cut-off'), 'high', colour)}  {reader('check.cut-off-plan', plan=number)}"
+        )
+    lines += note_lines(report, reader, colour)
+    well = all(outcome.ok for outcome in report.outcomes)
+    if well and not (open_now or suspected or report.cut_off):
         if not report.blind and not restarted:
             lines.insert(0, paint(ALL_WELL, "good", colour))
-        verdict = "Nothing is wrong" if not report.blind else "Nothing wrong was seen in what can be read"
-        lines.append(
-            paint(f"{verdict} ({report.home}, looked back to {clock(report.start)}).", "dim", colour)
-        )
+        key = "check.nothing-seen" if report.blind else "check.nothing-wrong"
+        lines.append(paint(reader(key, home=report.home, start=clock(report.start)), "dim", colour))
     return "\n".join(lines)
 
 
@@ -132,67 +101,44 @@ def restart_lines(report: Report, reader: Reader, colour: bool) -> list[str]:
     return [paint(reader("check.restarted", cleared=reader.joined(cleared)), "good", colour)]
 
 
-def blind_lines(blind: Mapping[str, str], not_checked: Mapping[str, str], colour: bool) -> list[str]:
-    lines = [
-        f"{paint('cannot see', 'medium', colour)}  {source}: {why}" for source, why in sorted(blind.items())
-    ]
+def blind_lines(report: Report, reader: Reader, colour: bool) -> list[str]:
+    """What cannot be seen and why, and the rules that were therefore not checked."""
+    blind, not_checked = report.blind, report.not_checked
+    mark = paint(reader("status.label.blind"), "medium", colour)
+    lines = [f"{mark}  {source}: {reader.phrase(why)}" for source, why in sorted(blind.items())]
     rules = sorted(rule for rule, why in not_checked.items() if why.split(":")[0] in blind)
     if rules:
-        lines.append(f"            not checked for that reason: {', '.join(rules)}")
+        lines.append(INDENT + reader("check.not-checked-for", rules=reader.joined(rules)))
+    mark = paint(reader("check.not-checked"), "medium", colour)
     lines += [
-        f"{paint('not checked', 'medium', colour)}  {rule}: {why}"
+        f"{mark}  {rule}: {reader.phrase(why)}"
         for rule, why in sorted(not_checked.items())
         if why.split(":")[0] not in blind
     ]
     return lines
 
 
-def incident_lines(incident: Incident, now: datetime, colour: bool) -> list[str]:
-    head = f"{paint(incident.severity, incident.severity, colour)}  {paint(incident.title, 'bold', colour)}"
-    lines = [head, f"      {redact(incident.says)}"]
-    lines.append(
-        paint(
-            f"      {incident.rule}{' ' + harmless(incident.key) if incident.key else ''}, since {clock(incident.opened_at)} "
-            f"({ago(incident.opened_at, now)})",
-            "dim",
-            colour,
-        )
-    )
+def note_lines(report: Report, reader: Reader, colour: bool) -> list[str]:
+    return [paint(f"{reader('check.note')}  {reader.phrase(note)}", "dim", colour) for note in report.notes]
+
+
+def incident_lines(incident: Incident, reader: Reader, colour: bool) -> list[str]:
+    """An incident with its sentence, since when, what shows it, and what helps."""
+    severity = paint(reader(f"severity.{incident.severity}"), incident.severity, colour)
+    name = f"{incident.rule} {harmless(incident.key)}".strip()
+    since = reader("check.since", what=name, at=clock(incident.opened_at), ago=reader.ago(incident.opened_at))
+    lines = [
+        f"{severity}  {paint(reader.title(incident), 'bold', colour)}",
+        INDENT + reader.says(incident),
+        paint(INDENT + since, "dim", colour),
+    ]
     for event in incident.evidence[-2:]:
-        lines.append(
-            paint(f"      {harmless(event.where)}  {redact(harmless(event.text, 140))}", "dim", colour)
-        )
+        shown = f"{harmless(event.where)}  {redact(harmless(event.text, 140))}"
+        lines.append(paint(INDENT + shown, "dim", colour))
     if incident.recipe:
-        lines.append(f"      proposed: {incident.recipe}")
-    if incident.advice:
-        lines.append(f"      {incident.advice}")
-    return lines
-
-
-def chain_of(plan: Plan) -> str:
-    """'A → B; also open: C': what the plan is for, and what else is open."""
-    also = Reason(Chain.ALSO_OPEN, {"titles": plan.also}) if plan.also else None
-    return "; ".join(filter(None, (in_english(plan.chain), in_english(also))))
-
-
-def plan_lines(plan: Plan, command: str, colour: bool) -> list[str]:
-    lines = [f"{paint('plan', 'bold', colour)}  {plan.title}" + (f" (plan {plan.id})" if plan.id else "")]
-    if chain := chain_of(plan):
-        lines.append(f"      {chain}")
-    lines += [f"      {number}. {in_english(word, command)}" for number, word in enumerate(plan.words, 1)]
-    lines += [f"      {in_english(warning, command)}" for warning in plan.warnings]
-    if plan.costs:
-        lines.append(f"      side effect: {in_english(plan.costs)}")
-    if plan.hold:
-        until = f" until {clock(plan.hold.until)}" if plan.hold.until else ""
-        lines.append(
-            f"      {paint('on hold', 'medium', colour)}: {in_english(plan.hold.reason, command)}{until}"
-        )
-    elif plan.approval == "ask":
-        lines.append(
-            "      waits for a person's approval"
-            + (f"; a code for it: {command} plan {plan.id} --code" if plan.id else "")
-        )
+        lines.append(INDENT + reader("check.proposed", recipe=incident.recipe))
+    if advice := reader.advice(incident):
+        lines.append(INDENT + advice)
     return lines
 
 
@@ -202,46 +148,27 @@ def noticed(report: Report, every: timedelta) -> list[datetime]:
     return [min(report.start + count * every, report.now) for count in rounds]
 
 
-def timeline(report: Report, every: timedelta, colour: bool = False) -> str:
+def timeline(report: Report, every: timedelta, reader: Reader, colour: bool = False) -> str:
     """A replay as people read it: what would have been noticed at this pace, when, and how it ended."""
-    lines = [
-        paint(
-            f"Replay of {report.home} from {clock(report.start)} to {clock(report.now)}",
-            "dim",
-            colour,
-        )
-    ]
-    lines += blind_lines(report.blind, report.not_checked, colour)
+    times = {"start": clock(report.start), "end": clock(report.now)}
+    lines = [paint(reader("check.replay", home=report.home, **times), "dim", colour)]
+    lines += blind_lines(report, reader, colour)
     pairs = zip(report.incidents, noticed(report, every), strict=True)
     for incident, at in sorted(pairs, key=lambda pair: pair[1]):
-        lines.append(
-            f"{clock(at)}  {paint(incident.severity, incident.severity, colour)}  {incident.rule}: {redact(incident.says)}"
-        )
-        held = (
-            f"until {clock(incident.resolved_at)}"
-            if incident.resolved_at
-            else "and it was not over at the end"
-        )
-        lines.append(
-            paint(f"                     true from {clock(incident.opened_at)} {held}", "dim", colour)
-        )
-        for event in incident.evidence[:1]:
-            lines.append(
-                paint(
-                    f"                     {event.where}  {redact(harmless(event.text, 120))}", "dim", colour
-                )
-            )
-        if incident.recipe or incident.advice:
-            lines.append(
-                paint(
-                    f"                     {'would propose ' + incident.recipe if incident.recipe else incident.advice}",
-                    "dim",
-                    colour,
-                )
-            )
-    lines += [paint(f"note  {note}", "dim", colour) for note in report.notes]
+        severity = paint(reader(f"severity.{incident.severity}"), incident.severity, colour)
+        lines.append(f"{clock(at)}  {severity}  {incident.rule}: {reader.says(incident)}")
+        start, end = clock(incident.opened_at), incident.resolved_at
+        key = "check.true-until" if end else "check.true-still"
+        below = [reader(key, start=start, end=end and clock(end))]
+        below += [f"{event.where}  {redact(harmless(event.text, 120))}" for event in incident.evidence[:1]]
+        if incident.recipe:
+            below.append(reader("check.would-propose", recipe=incident.recipe))
+        elif advice := reader.advice(incident):
+            below.append(advice)
+        lines += [paint(f"{'':21}{line}", "dim", colour) for line in below]
+    lines += note_lines(report, reader, colour)
     if not report.incidents:
-        lines.append(paint("Nothing would have been found.", "good", colour))
+        lines.append(paint(reader("check.nothing-found"), "good", colour))
     return "\n".join(lines)
 
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from watchdog.reports.history import Ending, Past, PastAction, PastIncident, Unseen
 from watchdog.reports.language import Reader
-from watchdog.text import clock, harmless, redact
+from watchdog.text import clock, harmless, redact, units
 
 SHOWN = 200  # incidents, actions and gaps in a text; the rest is counted
 
@@ -29,8 +29,9 @@ def summary(past: Past, reader: Reader) -> list[str]:
         )
     ]
     if past.noticing is not None:
-        lines.append(reader("report.noticed", span=reader.span(past.noticing)))
-    if past.resolving is not None:
+        key = "report.noticed" if units(past.noticing) else "report.noticed-all-at-once"
+        lines.append(reader(key, span=reader.span(past.noticing)))
+    if past.resolving is not None and units(past.resolving):
         lines.append(reader("report.resolved", span=reader.span(past.resolving)))
     return lines
 

@@ -85,9 +85,10 @@ class Reader:
         return self.joined(titles) if recipes and len(titles) == len(recipes) else title
 
 
-def reader_of(language: str, book: Rulebook, now: datetime) -> Reader:
+def reader_of(language: str, book: Rulebook | None, now: datetime) -> Reader:
     """A reader who knows what these rules and recipes say."""
-    words = with_rules(read_words(language), book.rules, book.recipes.values())
+    words = read_words(language)
+    words = with_rules(words, book.rules, book.recipes.values()) if book else words
     return Reader(WordsOnTerminal(words.language, words.texts, words.zone), now)
 
 

@@ -68,6 +68,7 @@ class GatewaySeen:
     place: Reason | None = (
         None  # the container with its process: "in container hermes-gateway (process 4711 outside)"
     )
+    unseen: str = ""  # why that cannot be told
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from watchdog.model import Plan
 from watchdog.reports.language import Reader
 from watchdog.reports.status import Light, Status, headline
 from watchdog.store.messages import Silence
-from watchdog.text import cells, clock, harmless, paint, size
+from watchdog.text import cells, clock, harmless, padded, paint, size
 
 SHOWN = 20  # of each kind; the rest is counted
 PAINTS = {Light.GREEN: "good", Light.YELLOW: "medium", Light.RED: "critical"}
@@ -23,7 +23,7 @@ def as_text(status: Status, reader: Reader, colour: bool = False) -> str:
     width = max(cells(label) for label, _, _ in found)
     for label, text, how in found:
         shown = paint(harmless(text, 2000), how, colour) if how else harmless(text, 2000)
-        lines.append(f"  {label}{' ' * (width - cells(label))}  {shown}".rstrip())
+        lines.append(f"  {padded(label, width)}  {shown}".rstrip())
     return "\n".join(lines)
 
 
@@ -115,7 +115,8 @@ def gateway_text(status: Status, reader: Reader) -> str:
         return reader("status.none-yet")
     where = reader.reason(seen.place or seen.where) or reader("status.gateway.somewhere")
     if seen.alive is None:
-        return reader("status.gateway.hidden")
+        why = reader.phrase(seen.unseen) if seen.unseen else ""
+        return reader("status.gateway.hidden-why", why=why) if why else reader("status.gateway.hidden")
     if not seen.alive:
         return reader("status.gateway.down")
     inside = "-in" if seen.place else ""
@@ -128,7 +129,7 @@ def answer_text(status: Status, reader: Reader) -> str:
     if status.answer is None:
         return reader("status.no-answer")
     chat = reader("status.chat", platform=status.answer.platform, chat=status.answer.chat)
-    return f"{past(status.answer.at, reader)}, {chat}"
+    return reader("status.and", first=past(status.answer.at, reader), second=chat)
 
 
 def next_text(status: Status, reader: Reader) -> str:
@@ -138,9 +139,9 @@ def next_text(status: Status, reader: Reader) -> str:
     if status.next is None:
         return by
     if status.next <= status.now:
-        return f"{reader('status.due')}, {by}"
+        return reader("status.and", first=reader("status.due"), second=by)
     when = reader("status.in", at=clock(status.next), span=reader.span(status.next - status.now))
-    return f"{when}, {by}"
+    return reader("status.and", first=when, second=by)
 
 
 def acting_text(status: Status, reader: Reader) -> str:
@@ -165,4 +166,4 @@ def silence_text(silence: Silence, reader: Reader) -> str:
 
 def past(at: datetime, reader: Reader) -> str:
     """'2026-11-16 01:33:00 (11 minutes ago)'."""
-    return f"{clock(at)} ({reader.ago(at)})"
+    return reader("status.past", at=clock(at), ago=reader.ago(at))

@@ -1,7 +1,6 @@
-"""`hermes-watchdog doctor`: can the watchdog see, decide, act, remember and tell here? Each answer with the
-command that helps.
+"""`hermes-watchdog doctor`: can the watchdog see, decide, act, remember and notify here? Each answer has a fix.
 
-Looks only: nothing is written, restarted or sent.
+Looks only: nothing is written, restarted or sent. The sentences are in locale/*/doctor.yaml.
 """
 
 from __future__ import annotations
@@ -25,7 +24,8 @@ from watchdog.gateway.release import install_of
 from watchdog.gateway.supervisor import PROCESS, SYSTEM, USER
 from watchdog.gateway.supervisor import UNKNOWN as NOTHING
 from watchdog.job import Job
-from watchdog.model import LOGS
+from watchdog.model import LOGS, Reason, plain
+from watchdog.model.reason import PLAIN
 from watchdog.notify.deliver import is_known_address
 from watchdog.notify.run import own_command
 from watchdog.notify.translate import in_english
@@ -39,7 +39,7 @@ from watchdog.store.incidents import last_check
 from watchdog.system.files import free_bytes, open_regular
 from watchdog.system.lock import at_work
 from watchdog.system.users import me, name_of
-from watchdog.text import ago, clock, harmless
+from watchdog.text import harmless
 
 OK, BAD, UNKNOWN = "ok", "bad", "unknown"
 ROOM = 20_000_000  # bytes that a year of incidents does not fill
@@ -50,10 +50,26 @@ AHEAD = timedelta(minutes=2)
 class Check:
     """One question and its answer."""
 
-    name: str
+    name: str  # doctor.label has what people call it, where that differs
     state: str
-    says: str
+    reason: Reason
     fix: str = ""  # the command that helps
+
+    @property
+    def says(self) -> str:
+        """The answer in English."""
+        return "\n".join(self.lines(in_english))
+
+    def lines(self, say: Callable[[Reason], str]) -> list[str]:
+        """The answer as `say` puts it; a text of several lines, such as the mistakes in a file, stays that."""
+        if self.reason.key == PLAIN:
+            return [say(plain(line)) for line in str(self.reason.fields["text"]).splitlines()]
+        return [say(self.reason)]
+
+
+def answer(name: str, state: str, key: str, fix: str = "", /, **fields: Any) -> Check:
+    """The check with the sentence `doctor.<key>`."""
+    return Check(name, state, Reason(f"doctor.{key}", fields), fix)
 
 
 def examine(job: Job, measure: Callable[[Job], Machine] | None = None) -> list[Check]:
@@ -78,10 +94,8 @@ def _of_status(job: Job) -> list[Check]:
     status = schedule_status(job)
     found = [schedule(job, status)]
     if status.disarmed:
-        since = (
-            f"since {clock(status.disarmed.at)} by {status.disarmed.by}: {in_english(status.disarmed.why)}"
-        )
-        found.append(Check("acting", BAD, f"disarmed {since}", f"{command_of(job)} arm"))
+        off = {"at": status.disarmed.at, "by": status.disarmed.by, "why": status.disarmed.why}
+        found.append(answer("acting", BAD, "disarmed", f"{command_of(job)} arm", **off))
     return found
 
 
@@ -90,9 +104,9 @@ def guarded(name: str, ask: Callable[[], Any]) -> list[Check]:
     try:
         return list(ask())
     except ConfigError:
-        return [Check(name, UNKNOWN, "not asked, because the settings cannot be read")]
+        return [answer(name, UNKNOWN, "not-asked")]
     except (WatchdogError, OSError) as error:
-        return [Check(name, BAD, str(error))]
+        return [Check(name, BAD, plain(str(error)))]
 
 
 def command_of(job: Job) -> str:
@@ -108,15 +122,15 @@ def as_owner(job: Job, *words: str) -> str:
 
 def program() -> Check:
     version = ".".join(map(str, sys.version_info[:3]))
-    return Check("program", OK, f"hermes-watchdog {__version__}, Python {version} ({interpreter()})")
+    fields = {"version": __version__, "python": version, "interpreter": str(interpreter())}
+    return answer("program", OK, "program", **fields)
 
 
 def locale() -> Check:
     encoding = (getattr(sys.stdout, "encoding", "") or "").lower()
     if encoding in ("utf-8", "utf8"):
-        return Check("locale", OK, "UTF-8")
-    return Check("locale", BAD, f"the terminal takes {encoding or 'no known encoding'}: Chinese and arrows show as '?'",
-                 "export LC_ALL=C.UTF-8")  # fmt: skip
+        return Check("locale", OK, plain("UTF-8"))
+    return answer("locale", BAD, "locale", "export LC_ALL=C.UTF-8", encoding=encoding or "?")
 
 
 def home(job: Job) -> Iterator[Check]:
@@ -128,42 +142,36 @@ def home(job: Job) -> Iterator[Check]:
             if _is_dir(place)
         ]
         how = f"{own_command('', '', '')} doctor --home {shlex.quote(near[0]) if near else 'DIR'}"
-        yield Check(
-            "home",
-            BAD,
-            f"no Hermes at {folder}" + ("" if near else "; was Hermes ever started by this user?"),
-            how,
-        )
+        yield answer("home", BAD, "home.none" if near else "home.never", how, home=str(folder))
         return
     owner = name_of(folder.stat().st_uid)
     if not os.access(folder, os.R_OK | os.X_OK):
-        why = f"{folder} belongs to {owner} and may not be read by {me()}"
-        yield Check("home", BAD, why, as_owner(job, "doctor"))
+        fields = {"home": str(folder), "owner": owner, "user": me()}
+        yield answer("home", BAD, "home.unreadable", as_owner(job, "doctor"), **fields)
         return
     if folder.stat().st_uid not in (os.getuid(), 0) and os.getuid() != 0:
-        yield Check("home", OK, f"{folder} of {owner}; readable, but repairs need the rights of {owner}")
+        yield answer("home", OK, "home.of-other", home=str(folder), owner=owner)
         return
-    note = "" if os.access(folder, os.W_OK) else "; it cannot be written, so databases in it cannot be healed"
-    yield Check("home", OK, f"{folder} (owner {owner}){note}")
+    key = "home.own" if os.access(folder, os.W_OK) else "home.read-only"
+    yield answer("home", OK, key, home=str(folder), owner=owner)
 
 
 def rules(job: Job) -> Iterator[Check]:
     book = None
     try:
         book = job.book
-        off = f", {len(book.off)} switched off" if book.off else ""
-        yield Check("rules", OK, f"{len(book.rules)} rules, {len(book.recipes)} recipes{off}")
+        counts = {"rules": len(book.rules), "recipes": len(book.recipes), "off": len(book.off)}
+        yield answer("rules", OK, "rules-off" if book.off else "rules", **counts)
     except ConfigError as error:
-        yield Check("rules", BAD, str(error), f"{command_of(job)} rules lint")
+        yield Check("rules", BAD, plain(str(error)), f"{command_of(job)} rules lint")
     try:
         where = job.settings.where
         if book is not None and (wrong := unknown_auto(job.settings.limits.auto, book.recipes, where)):
             raise ConfigError(wrong)
-        yield Check(
-            "settings", OK, where or f"none of your own ({job.config / 'settings.yaml'}); using defaults"
-        )
+        path = str(job.config / "settings.yaml")
+        yield Check("settings", OK, plain(where)) if where else answer("settings", OK, "defaults", path=path)
     except ConfigError as error:
-        yield Check("settings", BAD, str(error), f"edit {shlex.quote(str(job.config / 'settings.yaml'))}")
+        yield Check("settings", BAD, plain(str(error)), _edit(job))
 
 
 def logs(job: Job) -> Iterator[Check]:
@@ -175,20 +183,15 @@ def logs(job: Job) -> Iterator[Check]:
                 file.read(1)
                 status = os.fstat(file.fileno())
             written = datetime.fromtimestamp(status.st_mtime, job.now.tzinfo)
-            yield Check(name, OK, f"{status.st_size:,} bytes, last written {ago(written, job.now)}")
+            yield answer(name, OK, "log.well", size=f"{status.st_size:,}", ago=_ago(written, job.now))
         except FileNotFoundError:
             if name == "errors.log":
-                yield Check(name, OK, "not there yet; Hermes makes it with the first warning")
+                yield answer(name, OK, "log.not-yet")
             else:
-                yield Check(
-                    name,
-                    BAD,
-                    f"no such file ({path}); is this the home of a gateway that ever ran?",
-                    "hermes gateway run",
-                )
+                yield answer(name, BAD, "log.none", "hermes gateway run", path=str(path))
         except OSError as error:
             fix = as_owner(job, "check", "--dry-run")
-            yield Check(name, BAD, f"{path}: {error.strerror}; rules on it are not checked", fix)
+            yield answer(name, BAD, "unreadable", fix, path=str(path), why=str(error.strerror))
 
 
 def databases(job: Job) -> Iterator[Check]:
@@ -198,9 +201,10 @@ def databases(job: Job) -> Iterator[Check]:
             with open_regular(path) as file:
                 file.read(1)
         except OSError as error:
-            says = f"{path}: {error.strerror}; its rules are not checked"
             fix = as_owner(job, "check", "--dry-run")
-            yield Check(os.path.basename(path), BAD, says, fix)
+            yield answer(
+                os.path.basename(path), BAD, "unreadable", fix, path=str(path), why=str(error.strerror)
+            )
 
 
 def measured(job: Job) -> Machine:
@@ -213,79 +217,60 @@ def gateway(job: Job, machine: Machine) -> Iterator[Check]:
     if seen.alive is None and who.container:
         seen = machine.now_gateway()  # the engine knows what cannot be seen from outside
     if seen.alive:
-        since = f", since {clock(seen.started_at)}" if seen.started_at else ""
-        place = who.place(seen.pid)
-        shown = in_english(place) if place else f"as pid {seen.pid}"
-        yield Check("gateway", OK, f"running {shown}{since}")
+        place = who.place(seen.pid) or Reason("doctor.gateway.pid", {"pid": seen.pid})
+        key = "gateway.since" if seen.started_at else "gateway.running"
+        yield answer("gateway", OK, key, place=place, at=seen.started_at or job.now)
     elif seen.alive is None:
-        why = blind(seen.why) if seen.why else "its process cannot be seen"
+        why = plain(blind(seen.why)) if seen.why else Reason("doctor.gateway.hidden")
         yield Check("gateway", BAD, why, as_owner(job, "doctor"))
     else:
-        yield Check("gateway", OK, "not running; whether it should be, 'check' knows")
+        yield answer("gateway", OK, "gateway.down")
     install = install_of(seen.argv or who.argv, search=True)
     if install is not None:
-        yield Check("Hermes", OK, f"Hermes {seen.version or install.version} ({install.root})")
+        version, root = seen.version or install.version, str(install.root)
+        yield answer("Hermes", OK, "hermes", version=version, root=root)
     else:
-        why = "no installation found beside the gateway's command or in PATH"
-        yield Check("Hermes", UNKNOWN, f"which release cannot be told: {why}")
+        yield answer("Hermes", UNKNOWN, "hermes-unknown")
     if who.kind == NOTHING:
         fix = "" if who.container else "hermes gateway install"
-        yield Check("unit", BAD, in_english(who.why_not), fix)
+        yield Check("unit", BAD, who.why_not or Reason("doctor.gateway.hidden"), fix)
     else:
-        yield Check("unit", OK, f"{in_english(who.name)} ({in_english(who.found)})")
+        yield answer("unit", OK, "unit", name=who.name, found=who.found)
     fix = f"sudo visudo    # add: {who.sudoers_line}" if who.sudoers_line else ""
     if who.kind != NOTHING:
-        yield Check("restart", OK if who.may_act else BAD, in_english(who.why_not) or "allowed", fix)
-    for warning in who.warnings:
-        yield Check("unit", BAD, in_english(warning))
-    for note in who.notes:
-        yield Check("unit", OK, in_english(note))
+        yield Check("restart", OK if who.may_act else BAD, who.why_not or Reason("doctor.allowed"), fix)
+    yield from (Check("unit", BAD, warning) for warning in who.warnings)
+    yield from (Check("unit", OK, note) for note in who.notes)
     if who.kind in (SYSTEM, USER):
         yield journal(who.unit, who.kind == USER, machine)
     elif who.kind == PROCESS:
-        yield Check("journal", OK, "not needed: no unit runs this gateway")
+        yield answer("journal", OK, "journal.not-needed")
 
 
 def journal(unit: str, user: bool, machine: Machine) -> Check:
     words = ("journalctl", *(("--user",) if user else ()), "-u", unit, "-n", "1", "--no-pager", "-o", "cat")
-    answer = machine.ask(words, 10)
+    ran = machine.ask(words, 10)
     fix = f"sudo usermod -aG systemd-journal {me()}    # then log in again"
-    if answer.code != 0:
-        return Check(
-            "journal",
-            BAD,
-            f"cannot be read: {harmless(answer.output, 120)}; crash-loop is not checked from it",
-            fix,
-        )
-    if "not seeing messages from other users" in answer.output or "No journal files were" in answer.output:
-        return Check(
-            "journal", BAD, "the journal of this unit may not be read; crash-loop is not checked from it", fix
-        )
-    return Check("journal", OK, f"readable (unit {unit})")
+    if ran.code != 0:
+        return answer("journal", BAD, "journal.fails", fix, why=harmless(ran.output, 120))
+    if "not seeing messages from other users" in ran.output or "No journal files were" in ran.output:
+        return answer("journal", BAD, "journal.refused", fix)
+    return answer("journal", OK, "journal.well", unit=unit)
 
 
 def time_of_day(job: Job) -> Check:
     """A log that speaks of the future means a clock that jumped, or another zone than we think."""
     _, newest = log_span(job.sources())
     if newest is not None and newest > job.now + AHEAD:
-        return Check(
-            "clock",
-            BAD,
-            f"the newest log line is of {clock(newest)}, now is {clock(job.now)}: is 'timezone' right?",
-            f"edit {shlex.quote(str(job.config / 'settings.yaml'))}    # timezone: UTC, Asia/Shanghai, …",
-        )
+        fix = f"{_edit(job)}    # timezone: UTC, Asia/Shanghai, …"
+        return answer("clock", BAD, "clock.ahead", fix, newest=newest, now=job.now)
     seen = job.look_at_store()
     if seen is not None:
         with seen:
             last = last_check(seen)
         if last is not None and last > job.now + AHEAD:
-            return Check(
-                "clock",
-                BAD,
-                f"the last check was at {clock(last)}, which is yet to come; the clock was set back",
-                "timedatectl",
-            )
-    return Check("clock", OK, f"{clock(job.now)}, log times read as {job.settings.timezone}")
+            return answer("clock", BAD, "clock.back", "timedatectl", at=last)
+    return answer("clock", OK, "clock.well", now=job.now, zone=job.settings.timezone)
 
 
 def store(job: Job) -> Iterator[Check]:
@@ -293,28 +278,21 @@ def store(job: Job) -> Iterator[Check]:
     while not there.exists():
         there = there.parent
     free = free_bytes(there)
-    room = f"{free // 1_000_000:,} MB free" if free is not None else "free space unknown"
+    space = "?" if free is None else f"{free // 1_000_000:,}"
     other = f"{command_of(job)} check --state DIR"
     if not os.access(there, os.W_OK | os.X_OK):
-        yield Check("store", BAD, f"{there} may not be written by {me()}", other)
+        yield answer("store", BAD, "store.refused", other, path=str(there), user=me())
     elif free is not None and free < ROOM:
-        yield Check(
-            "store",
-            BAD,
-            f"{job.state}: only {room}; what is found could not be remembered",
-            f"df -h {shlex.quote(str(there))}",
-        )
+        fix = f"df -h {shlex.quote(str(there))}"
+        yield answer("store", BAD, "store.full", fix, path=str(job.state), space=space)
     else:
         seen = job.look_at_store()  # says so when a newer version of us wrote it
         if seen is not None:
             seen.close()
-        yield Check(
-            "store",
-            OK,
-            f"{job.store_path if seen else job.state}, {room}{'' if seen else '; made at the first check'}",
-        )
+        path = str(job.store_path if seen else job.state)
+        yield answer("store", OK, "store.well" if seen else "store.not-yet", path=path, space=space)
     if busy := at_work(job.state, job.now):
-        yield Check("lock", OK, f"{busy} is at work now")
+        yield answer("lock", OK, "lock", what=busy)
 
 
 def targets(job: Job) -> Iterator[Check]:
@@ -323,12 +301,7 @@ def targets(job: Job) -> Iterator[Check]:
     """
     known = job.settings.notify.targets
     if not known:
-        yield Check(
-            "targets",
-            BAD,
-            "no notification target in settings.yaml",
-            f"{command_of(job)} setup",
-        )
+        yield answer("targets", BAD, "target.none", f"{command_of(job)} setup")
         return
     failing = {}
     if (seen := job.look_at_store()) is not None:
@@ -336,29 +309,19 @@ def targets(job: Job) -> Iterator[Check]:
             rows = seen.db.execute("SELECT name, failures, says FROM targets WHERE failures > 0")
             failing = {row["name"]: (row["failures"], row["says"]) for row in rows}
     for target in known:
+        name, test = f"target {target.name}", f"{command_of(job)} notify --test"
         try:
             known_scheme = all(map(is_known_address, target.url.lines()))
         except WatchdogError as error:
-            yield Check(f"target {target.name}", BAD, str(error))
+            yield Check(name, BAD, plain(str(error)))
             continue
         if not known_scheme:
-            why = f"{target.url.where}: this is not an address that Apprise knows"
-            yield Check(f"target {target.name}", BAD, why, "https://appriseit.com/services/ lists them")
-            continue
-        if target.name in failing:
+            yield answer(name, BAD, "target.unknown", where=target.url.where)
+        elif target.name in failing:
             count, says = failing[target.name]
-            yield Check(
-                f"target {target.name}",
-                BAD,
-                f"did not take the last {count} messages: {says}",
-                f"{command_of(job)} notify --test",
-            )
+            yield answer(name, BAD, "target.failing", test, count=count, why=says)
         else:
-            yield Check(
-                f"target {target.name}",
-                OK,
-                f"its address is known; to send a real message: {command_of(job)} notify --test",
-            )
+            yield answer(name, OK, "target.well", command=test)
 
 
 def replies(job: Job) -> Iterator[Check]:
@@ -369,13 +332,13 @@ def replies(job: Job) -> Iterator[Check]:
             if secret is not None:
                 secret.reveal()
         if why := refused(channel, job.home):
-            yield Check(name, BAD, why)
+            yield Check(name, BAD, plain(why))
         elif channel.unmatched:
-            wanted = "the number that Telegram gives a user" if channel.kind == "telegram" else "@name:server"
-            names = ", ".join(f"{each.name} ({harmless(each.id, 60)})" for each in channel.unmatched)
-            yield Check(name, BAD, f"no answer can match the approver {names}; write {wanted} as id")
+            key = "reply.telegram-id" if channel.kind == "telegram" else "reply.other-id"
+            names = tuple(f"{each.name} ({harmless(each.id, 60)})" for each in channel.unmatched)
+            yield answer(name, BAD, key, names=names)
         else:
-            yield Check(name, OK, "answers by " + ", ".join(each.name for each in channel.approvers))
+            yield answer(name, OK, "reply.well", names=tuple(each.name for each in channel.approvers))
 
 
 CRON_DAEMONS = {"cron", "crond", "fcron", "supercronic", "bcron-sched", "dcron", "cronie"}
@@ -394,27 +357,30 @@ def cron_runs() -> bool | None:
     return None if hidden or by_systemd else False
 
 
-def schedule(job: Job, told: Status, cron: Callable[[], bool | None] = cron_runs) -> Check:
-    if told.schedule is not None and told.schedule.key == "schedule.cron" and not (runs := cron()):
+def schedule(job: Job, status: Status, cron: Callable[[], bool | None] = cron_runs) -> Check:
+    if status.schedule is None:
+        return answer("schedule", BAD, "schedule.none", f"{command_of(job)} install --cron")
+    by: dict[str, Any] = {"by": status.schedule}
+    if status.schedule.key == "schedule.cron" and not (runs := cron()):
         if runs is None:
-            why = f"{told.runs_by}; whether a cron daemon runs cannot be seen from here"
-            return Check("schedule", UNKNOWN, why)
-        why = f"{told.runs_by}, but no cron daemon runs here: no check is made"
-        return Check("schedule", BAD, why, "sudo systemctl enable --now cron    # or crond; or: crond")
-    if told.runs_by and told.last and job.now - told.last > timedelta(days=1):
-        return Check(
-            "schedule",
-            BAD,
-            f"{told.runs_by}, but the last check was {ago(told.last, job.now)}",
-            f"{command_of(job)} status",
-        )
-    if told.runs_by:
-        return Check(
-            "schedule",
-            OK,
-            told.runs_by + (f"; last check {ago(told.last, job.now)}" if told.last else "; no check yet"),
-        )
-    return Check("schedule", BAD, "no schedule installed for this home", f"{command_of(job)} install --cron")
+            return answer("schedule", UNKNOWN, "schedule.cron-unseen", **by)
+        fix = "sudo systemctl enable --now cron    # or crond; or: crond"
+        return answer("schedule", BAD, "schedule.no-cron", fix, **by)
+    if status.last is None:
+        return answer("schedule", OK, "schedule.no-check", **by)
+    by["ago"] = _ago(status.last, job.now)
+    if job.now - status.last > timedelta(days=1):
+        return answer("schedule", BAD, "schedule.late", f"{command_of(job)} status", **by)
+    return answer("schedule", OK, "schedule.well", **by)
+
+
+def _ago(at: datetime, now: datetime) -> Reason:
+    span = now - at
+    return Reason("unit.ago", {"span": span}) if span >= timedelta(seconds=1) else Reason("unit.now")
+
+
+def _edit(job: Job) -> str:
+    return f"edit {shlex.quote(str(job.config / 'settings.yaml'))}"
 
 
 def _is_dir(path: Path) -> bool:

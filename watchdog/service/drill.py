@@ -42,6 +42,13 @@ class DrillResult:
     took: timedelta = timedelta(0)
 
 
+def need_somebody(job: Job) -> None:
+    """WatchdogError unless a question has somewhere to go."""
+    settings = job.settings.notify
+    if not settings.targets and not settings.replies.channels:
+        raise WatchdogError("there is nobody to ask: no target and no reply channel; run: {watchdog} setup")
+
+
 def drill(
     job: Job, wait: timedelta, ask_code: AskCode | None = None, patience: Patience | None = None
 ) -> DrillResult:
@@ -49,11 +56,7 @@ def drill(
 
     Without a channel that brings answers back, `ask_code` reads the code that arrived on the phone.
     """
-    settings = job.settings.notify
-    if not settings.targets and not settings.replies.channels:
-        raise WatchdogError(
-            "there is nobody to ask: no target and no reply channel; run: hermes-watchdog setup"
-        )
+    need_somebody(job)
     with Store.in_memory() as store:
         post = messenger(store, job.settings, job.book, str(job.home), job.now)
         plan = _plan(job, post)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from watchdog.config.read_settings import is_loopback
 from watchdog.config.settings import NAME
 from watchdog.errors import WatchdogError
 from watchdog.gateway.units import SYSTEM, speaking_of_hermes
@@ -47,6 +48,8 @@ def ntfy(config: Path, server: str, name: str) -> Phone:
     scheme, _, host = server.rstrip("/").partition("://")
     if scheme not in ("http", "https") or not host:
         raise WatchdogError(f"'{server}' is no address; write https://ntfy.sh or that of your own server")
+    if scheme == "http" and not is_loopback(server):
+        raise WatchdogError(f"over {server} codes would travel unencrypted; write an address with https://")
     return Phone(
         f"{'ntfys' if scheme == 'https' else 'ntfy'}://{host}/{topic}",
         (

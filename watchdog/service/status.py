@@ -12,6 +12,7 @@ from watchdog.approval.questions import may_ask
 from watchdog.config.schedule import next_due, next_fire
 from watchdog.errors import WatchdogError
 from watchdog.gateway.machine import Machine
+from watchdog.gateway.state import Why
 from watchdog.gateway.supervisor import UNKNOWN
 from watchdog.job import Job
 from watchdog.model import Plan, Reason
@@ -20,6 +21,7 @@ from watchdog.reports.check import by_severity
 from watchdog.reports.status import BackupAge, GatewaySeen, LastAnswer, Status
 from watchdog.service import install
 from watchdog.service.daemon_note import read_note
+from watchdog.sources.process import blind
 from watchdog.sources.read import records_of
 from watchdog.sqlite import backup
 from watchdog.sqlite.files import backup_folder, databases
@@ -109,8 +111,16 @@ def unasked_plans(job: Job, store: Store, measure: Measure = machine_of) -> tupl
 
 
 def gateway_seen(machine: Machine) -> GatewaySeen:
+    """The gateway as status shows it. Without any sign that one ever ran here, it cannot be seen: not down."""
     seen, supervisor = machine.gateway, machine.supervisor
+    if seen.alive is None and supervisor.container:
+        seen = machine.now_gateway()  # the engine knows what cannot be seen from outside
     where = supervisor.name if supervisor.kind != UNKNOWN else None
+    signs = ("gateway.pid", "gateway_state.json", "logs/gateway.log")
+    if seen.alive is False and not any((Path(machine.home) / sign).exists() for sign in signs):
+        return GatewaySeen(None, where=where, unseen=blind(Reason(Why.NEVER_STARTED)))
+    if seen.alive is None:
+        return GatewaySeen(None, where=where, unseen=blind(seen.why) if seen.why else "")
     place = supervisor.place(seen.pid)
     return GatewaySeen(seen.alive, seen.pid, seen.started_at, where, supervisor.container, place)
 

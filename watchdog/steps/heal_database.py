@@ -65,7 +65,7 @@ def run(args: Args, machine: Machine) -> Outcome:
     # Rows that nobody can read any more are lost whether we act or not; a database that opens again is what
     # was asked for.
     well = report.after.grade in ("well", "drifted") or report.strategy == heal.SET_ASIDE
-    how = plain(report.strategy) if report.strategy else Reason(Failed.NOTHING_DONE)
+    how = _how(report.strategy) if report.strategy else Reason(Failed.NOTHING_DONE)
     reason = how if well else Reason(Failed.NOT_HEALED, {"how": how, "fault": plain(report.after.fault)})
     if report.in_doubt:
         reason = Reason(Done.ROWS_DOUBTFUL, {"count": report.in_doubt, "result": reason})
@@ -74,6 +74,11 @@ def run(args: Args, machine: Machine) -> Outcome:
     if report.quarantine:
         reason = Reason(Done.KEPT, {"result": reason, "path": str(report.quarantine)})
     return (ok if well else failed)(what, reason, _output(report.says))
+
+
+def _how(strategy: str) -> Reason:
+    """How it was healed; other languages have the usual ways by key, the rest is said in English."""
+    return Reason(f"strategy.{strategy.lower().replace(' ', '-')}", {"text": strategy})
 
 
 def _output(says: Sequence[str]) -> str:

@@ -69,11 +69,11 @@ _ERRNOS = {
 _KINDS = {stat.S_IFDIR: "folder", stat.S_IFLNK: "link", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
 RECORD = "record in"  # what a check was doing
 _HELP = {
-    Trouble.DAMAGED: "it is damaged: look at it with 'hermes-watchdog store check', start anew with 'hermes-watchdog store repair'",
+    Trouble.DAMAGED: "it is damaged: look at it with: {watchdog} store check; start anew with: {watchdog} store repair",
     Trouble.FULL: "free space there, or give another folder with --state DIR",
     Trouble.READ_ONLY: "make it writable for this user, or give another folder with --state DIR",
     Trouble.BUSY: "another process holds it for more than ten seconds; the next check tries again",
-    Trouble.OTHER: "look at it with 'hermes-watchdog store check', or give another folder with --state DIR",
+    Trouble.OTHER: "look at it with: {watchdog} store check; or give another folder with --state DIR",
 }
 
 

@@ -135,7 +135,7 @@ def time_limit(seconds: float, last_resort: float = LAST_RESORT) -> Iterator[Non
         if not limit.over:
             raise TooLong(
                 f"the check was not done after {seconds:g} seconds and was given up; the next one looks again at what it had not recorded. "
-                "Raise time_limit in settings.yaml, or see 'hermes-watchdog doctor' for what is slow"
+                "Raise time_limit in settings.yaml, or see what is slow: {watchdog} doctor"
             )
 
     before = signal.signal(signal.SIGALRM, ring)
