@@ -22,8 +22,9 @@ with atheris.instrument_imports(include=["watchdog"]):
     from watchdog.approval.channels import matrix, ntfy, telegram
     from watchdog.approval.channels.base import ChannelError
     from watchdog.approval.replies import attempted, parse
+    from watchdog.config.read_settings import load_settings
     from watchdog.config.rules import read_rule, shipped_folder, shipped_vocabulary
-    from watchdog.config.settings import Approver, Channel, Secret, load_settings
+    from watchdog.config.settings import Approver, Channel, Secret
     from watchdog.config.yaml import read_documents
     from watchdog.errors import ConfigError, Problem, WatchdogError
     from watchdog.gateway.evidence import read_saved_evidence
@@ -196,7 +197,7 @@ def journald(data: bytes) -> None:
 # Beginnings
 
 
-def _seeds(name: str) -> list[bytes]:
+def seeds(name: str) -> list[bytes]:
     shipped = shipped_folder()
     if name == "rules":
         return [file.read_bytes() for file in sorted(shipped.glob("detect/*.yaml"))]
@@ -288,7 +289,7 @@ if __name__ == "__main__":
         sys.exit()
     corpus = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     if os.path.isdir(corpus):
-        for number, seed in enumerate(_seeds(name)):
+        for number, seed in enumerate(seeds(name)):
             Path(corpus, f"seed-{number}").write_bytes(seed)
     atheris.Setup(sys.argv, TARGETS[name])
     atheris.Fuzz()
