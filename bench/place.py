@@ -13,6 +13,7 @@ import re
 import shutil
 import sqlite3
 import sysconfig
+import time
 import venv
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import IO
 
 from bench.generate import generate
 from bench.shapes import turns, write
+from watchdog.sqlite.memory import SETTLED
 from watchdog.sqlite.schema import is_virtual, releases
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -95,6 +97,7 @@ def realistic(folder: Path, boards: int = 10, sessions: int = 500) -> Path:
     settings = config / "settings.yaml"
     settings.write_text("notify:\n  targets:\n    - {name: me, url: 'json://127.0.0.1:9/'}\nbackups: false\n")
     settings.chmod(0o600)
+    time.sleep(SETTLED + 1)  # as long as databases must stand still before a check remembers them
     return place
 
 
