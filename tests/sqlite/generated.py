@@ -496,16 +496,21 @@ def judge(made: Made, report: HealReport, found: Outcome) -> None:
             continue
         result = report.tables.get(table)
         if result is None:
-            if gone and not report.contradicted:  # a part of the schema is gone, and that is said
+            if (
+                gone and not report.contradicted and not report.uncounted
+            ):  # a part of the schema is gone, and that is said
                 found.lies.append(f"{table}: {len(gone)} gone, and it is not in the report")
             continue
+        changed = len(new)
         if table not in made.keys and before and isinstance(next(iter(before)), tuple):
             new = []  # without rowid and without index: a row whose own key was altered
         named = set(report.doubtful.get(table, ()))
         unnamed = [key for key in (*altered, *new) if key not in named]
-        if unnamed and not silent and result.doubtful + report.contradicted < len(altered) + len(new):
+        doubted = result.doubtful + report.contradicted
+        if unnamed and not silent and not report.uncounted and doubted < len(altered) + len(new):
             found.lies.append(f"{table}: {len(unnamed)} altered or new and not named, such as {unnamed[:3]}")
-        if len(gone) > result.lost_most + report.contradicted + len(new) and not silent:
+        told = result.lost_most + report.contradicted + changed
+        if len(gone) > told and not silent and not report.uncounted:
             found.lies.append(f"{table}: {len(gone)} gone, {result.lost}-{result.lost_most} told")
         if result.lost > len(gone) and not made.unseen:  # an old page may name a row that was deleted
             found.lies.append(f"{table}: {len(gone)} gone, but at least {result.lost} told")

@@ -346,7 +346,7 @@ def test_a_failing_disk_is_copied_around(patient, monkeypatch, tmp_path):
 
     monkeypatch.setattr(os, "pread", failing)
     copy = tmp_path / "copy"
-    assert swap.copy_around(str(path), copy) == 4096
+    assert swap.copy_around(str(path), copy).unreadable == 4096
     monkeypatch.undo()
     expected = bytearray(path.read_bytes())
     expected[(leaf - 1) * 4096 : leaf * 4096] = bytes(4096)

@@ -92,6 +92,7 @@ def heal_as_json(report: HealReport) -> dict[str, Any]:
         "lost": report.lost,
         "lost_most": report.lost_most,
         "doubtful": report.in_doubt,
+        "uncounted": report.uncounted,
         "doubtful_rows": {name: list(rowids) for name, rowids in report.doubtful.items()},
         "ok": report.ok,
         "quarantine": report.quarantine,
@@ -153,6 +154,8 @@ def _doubts(report: HealReport) -> list[str]:
         parts.append(f"{_rows(named)} {'is' if named == 1 else 'are'} doubtful (named above)")
     if report.contradicted:
         parts.append(f"{_rows(report.contradicted)} more may be missing or doubtful (see above why)")
+    if report.uncounted:
+        parts.append("more may be missing or doubtful, and nothing tells how many rows (see above why)")
     return parts
 
 

@@ -57,6 +57,9 @@ class Adoption:
         for name in emptied:
             if not self.strays(name):
                 survey.trees[name].missing.clear()
+        for name in survey.alike:
+            for part in self.parts[name]:
+                part.doubt = part.doubt or AMBIGUOUS
 
     def _emptied(self) -> list[str]:
         """Tables without a row, when pages are in no tree and not free: theirs may have been written over."""

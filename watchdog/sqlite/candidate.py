@@ -61,9 +61,14 @@ class Candidate:
     def lost(self) -> int:
         return sum(max(tally.lost, tally.lost_most) for tally in self.tallies.values())
 
+    @property
+    def missing(self) -> int:
+        """Rows that were found and are not in the new file, though they may have been deleted."""
+        return sum(item.rows for item in self.disagreements if item.witness is WitnessKind.STRAY_PAGES)
+
     def better_than(self, other: Candidate) -> bool:
         """A row in doubt is better than a lost one; and of lost rows the page scan keeps what is known."""
-        mine, theirs = (self.lost, self.harm), (other.lost, other.harm)
+        mine, theirs = (self.lost + self.missing, self.harm), (other.lost + other.missing, other.harm)
         return mine < theirs or (mine == theirs and bool(self.lost and self.salvage))
 
 
@@ -73,7 +78,11 @@ def judged(candidate: Candidate, job: DatabaseRepair, survey: Survey | None, reb
         return candidate
     testimony = testify(survey, candidate.file, rebuilt, job.known.rows or {})
     tallies = {name: replace(tally) for name, tally in candidate.tallies.items()}
+    for table in testimony.exact.keys() & tallies.keys():
+        tallies[table].lost = tallies[table].lost_most = testimony.exact[table]
     for table, tally in tallies.items():
+        if table in testimony.exact:
+            continue
         named: Mapping[int, int] = testimony.lost.get(table, {})
         # where the table misses nothing, an index that alone names more rows may be the one that is old
         sure = sum(number > 1 or survey.may_miss(table, rowid) for rowid, number in named.items())
@@ -93,6 +102,10 @@ def judged(candidate: Candidate, job: DatabaseRepair, survey: Survey | None, reb
         if disagreement.witness not in (WitnessKind.BACKUP, WitnessKind.SEQUENCE, WitnessKind.FOREIGN_KEYS)
         or not tallies.get(disagreement.table, Tally()).lost_most
     ]
+    for item in disagreements:
+        if item.witness is WitnessKind.STRAY_PAGES and item.table in tallies:
+            tally = tallies[item.table]
+            tally.lost_most = max(tally.lost_most, tally.lost + item.rows)
     if job.unreadable:
         disagreements.append(Disagreement(WitnessKind.SECTORS, "", job.unreadable))
     return replace(

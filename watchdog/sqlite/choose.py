@@ -17,9 +17,10 @@ from typing import Any
 from watchdog.sqlite import checks, gate
 from watchdog.sqlite.candidate import Candidate, DatabaseRepair, Tick, all_saved, judged, percent
 from watchdog.sqlite.damaged_file import open_damaged
-from watchdog.sqlite.disagreement import Disagreement, WitnessKind, sentences
+from watchdog.sqlite.disagreement import UNCOUNTED, Disagreement, WitnessKind, sentences
 from watchdog.sqlite.format import Bad
-from watchdog.sqlite.rebuilt import SHOWN, Tally, row_name
+from watchdog.sqlite.readonly import connect
+from watchdog.sqlite.rebuilt import Tally, kept_in_doubt
 from watchdog.sqlite.scan_strategy import PAGE_SCAN, scan
 from watchdog.sqlite.strategies import BY_SQLITE, SIDECARS, Built, Strategy, set_mode
 from watchdog.sqlite.survey import Survey
@@ -46,21 +47,30 @@ def repair(job: DatabaseRepair, tick: Tick) -> dict[str, Any]:
         }
         for name, tally in chosen.tallies.items()
     }
-    reasons = [
-        f"{row_name(table, rowid)}: {why}"
-        for table, rows in chosen.doubtful.items()
-        for rowid, why in sorted(rows.items())[:SHOWN]
-        if f"{row_name(table, rowid)}: kept, but {why}" not in chosen.says
-    ]
     return answer | {
         "strategy": chosen.strategy,
         "file": chosen.file,
         "tables": tables,
         "doubtful": named,
-        "contradicted": sum(max(1, disagreement.rows) for disagreement in chosen.disagreements),
-        "says": [*chosen.says, *reasons, *sentences(chosen.disagreements)],
+        "contradicted": sum(
+            max(1, item.rows)
+            for item in chosen.disagreements
+            if item.witness not in UNCOUNTED
+            and (item.witness is not WitnessKind.STRAY_PAGES or item.table not in chosen.tallies)
+        ),
+        "uncounted": any(item.witness in UNCOUNTED for item in chosen.disagreements),
+        "says": [*chosen.says, *kept_in_doubt(chosen.doubtful), *sentences(chosen.disagreements)],
         "corrected": chosen.corrected,
+        "orphans": _orphans(chosen.file) if chosen.file else 0,
     }
+
+
+def _orphans(file: str) -> int:
+    db = connect(file, "mode=ro&immutable=1")
+    try:
+        return checks.orphans(db)
+    finally:
+        db.close()
 
 
 def _worth_keeping(side: str) -> bool:
@@ -117,9 +127,7 @@ def _candidates(job: DatabaseRepair, tick: Tick) -> Iterator[Candidate]:
         survey = _survey(job, files, tick)
         least = {name: survey.cells(survey.trees[name]) for name in survey.tables()} if survey else {}
         wanted = survey.entries if survey else []
-        no_use = job.known.emptied or (
-            survey and survey.misled
-        )  # SQLite would believe the empty, or the wrong, page
+        no_use = job.known.emptied or (survey and survey.believes_wrong_pages())
         for name, strategy, rebuilt in () if no_use else BY_SQLITE:
             tick(name)
             file = os.path.join(job.work, re.sub(r"\W+", "-", name.lower()) + ".db")

@@ -76,7 +76,7 @@ def open_damaged(
     wal, journal, side = Wal(), Journal(), -1
     if use_wal and os.path.exists(path + "-journal"):
         side = _open(path + "-journal", files)
-        journal = read_journal(side)
+        journal = read_journal(side, fd)
     if not journal.hot and use_wal and os.path.exists(path + "-wal") and (header is None or header.wal_mode):
         side = _open(path + "-wal", files)
         wal = read_wal(side)

@@ -12,6 +12,7 @@ from contextlib import suppress
 from watchdog.errors import WatchdogError
 from watchdog.sqlite import checks, sandbox
 from watchdog.sqlite.grade import Deep
+from watchdog.sqlite.journal import read_journal
 from watchdog.sqlite.readonly import Moved, connect, place
 from watchdog.sqlite.roots import foreign_rows
 from watchdog.sqlite.wal import read_wal
@@ -68,7 +69,7 @@ def _inspect(path: str, where: str, mode: str, fts_up_to: int) -> Deep:
                 return Deep(broken=f"SQLite cannot open it: {error}", sqlite=version)
             raise
         has_fts = bool(checks.fills(checks.schema(db)))
-        rows = checks.integrity(db) or foreign_rows(path) or _ignored_wal(path)
+        rows = checks.integrity(db) or foreign_rows(path) or _ignored_wal(path) or _ignored_journal(path)
         fts, counted, orphans = _count(db, folder)
     finally:
         db.close()
@@ -109,6 +110,16 @@ def _ignored_wal(path: str) -> tuple[str, ...]:
     with suppress(OSError), open(path + "-wal", "rb") as file:
         wal = read_wal(file.fileno())
         return (wal.fault,) if wal.fault and wal.size > 32 else ()
+    return ()
+
+
+def _ignored_journal(path: str) -> tuple[str, ...]:
+    """A journal whose header is damaged: SQLite would leave the unfinished transaction in the file."""
+    with suppress(OSError), open(path + "-journal", "rb") as file, open(path, "rb") as main:
+        if read_journal(file.fileno(), main.fileno()).header:
+            return (
+                "the header of the -journal is damaged: SQLite would not take the unfinished transaction back",
+            )
     return ()
 
 

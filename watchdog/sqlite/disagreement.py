@@ -27,6 +27,20 @@ class WitnessKind(StrEnum):
     TABLE = "table"
 
 
+# These tell that something is missing, not how many rows.
+UNCOUNTED = frozenset(
+    {
+        WitnessKind.JOURNAL,
+        WitnessKind.WAL,
+        WitnessKind.WAL_END,
+        WitnessKind.WAL_HEADER,
+        WitnessKind.SCHEMA,
+        WitnessKind.TABLE,
+        WitnessKind.SECTORS,
+    }
+)
+
+
 @dataclass(frozen=True)
 class Disagreement:
     """One witness that tells something else than the healed copy."""

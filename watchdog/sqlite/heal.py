@@ -11,17 +11,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 from watchdog.errors import WatchdogError
 from watchdog.sqlite import backup, checks, sandbox, swap
 from watchdog.sqlite.backup import SnapshotReport, snapshot
 from watchdog.sqlite.candidate import DatabaseRepair
-from watchdog.sqlite.deep_check import examine
 from watchdog.sqlite.faults import Fault
 from watchdog.sqlite.format import SchemaObject
-from watchdog.sqlite.grade import Verdict, drift
+from watchdog.sqlite.grade import Deep, Verdict, drift
 from watchdog.sqlite.inspect import look, observe
 from watchdog.sqlite.losses import KnownRows
 from watchdog.sqlite.migrate import MigrateReport, migrate
@@ -71,6 +69,7 @@ class HealReport:
     says: tuple[str, ...] = ()
     doubtful: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # rowids, as far as they are named
     contradicted: int = 0  # rows that something else in the file speaks against, without naming them
+    uncounted: bool = False  # more may be missing or doubtful, and nothing tells how many
     dry_run: bool = False
 
     @property
@@ -94,7 +93,8 @@ class HealReport:
     @property
     def nothing_lost(self) -> bool:
         """Whether everything that can testify agrees with the result."""
-        return not self.lost_most and not self.in_doubt and self.strategy != SET_ASIDE
+        lost = self.lost_most or self.in_doubt or self.uncounted
+        return not lost and self.strategy != SET_ASIDE
 
     @property
     def ok(self) -> bool:
@@ -183,6 +183,7 @@ class _Healing:
             str(saved),
             says,
             contradicted=max(0, done.doubtful - named),
+            uncounted=done.uncounted,
         )
 
     def _look(self) -> Verdict:
@@ -234,7 +235,7 @@ class _Healing:
         if dry_run:
             saved = self.work / "original"
             saved.mkdir()
-            unreadable = swap.copy_parts(self.path, saved)
+            unreadable = sum(copy.unreadable for copy in swap.copy_parts(self.path, saved).values())
         else:
             saved = swap.save(self.path, self.now, before.fault or (LACKS_HISTORY if lacks_history else ""))
             manifest = swap.read_manifest(saved)
@@ -301,6 +302,7 @@ class _Healing:
             says=says,
             doubtful={name: tuple(rowids) for name, rowids in result.doubtful.items()},
             contradicted=result.contradicted,
+            uncounted=result.uncounted,
             dry_run=dry_run,
         )
 
@@ -321,6 +323,7 @@ class _Healing:
             tables={name: asdict(rows) for name, rows in report.tables.items()},
             says=tuple(says),
             doubtful=report.in_doubt,
+            uncounted=report.uncounted,
         )
         self.tick("swapping")
         if not swap.put_in_place(self.path, result.file, saved, done):
@@ -329,8 +332,9 @@ class _Healing:
                 "that left it. Stop the gateway and everything else that uses it, then run it again"
             )
         swap.clean(self.path)
-        # the gate has checked the full text of these very bytes
-        after = look(self.path, deep=partial(examine, fts_up_to=0), reference=self.reference)
+        # the gate has checked these very bytes: their hash was taken before the swap
+        checked = Deep(orphans=result.orphans, sqlite=sqlite3.sqlite_version)
+        after = look(self.path, deep=lambda path: checked, reference=self.reference)
         return replace(report, after=after, quarantine=str(saved), says=tuple(says))
 
     def _set_aside(self, before: Verdict, saved: Path, size: int, result: RepairResult) -> HealReport:
@@ -365,6 +369,8 @@ class RepairResult:
     tried: list[str]
     side: str  # a file with what has no place in the tables
     corrected: int
+    uncounted: bool = False
+    orphans: int = 0  # rows in the new file that refer to a row that does not exist
 
 
 def _megabytes(size: int) -> str:

@@ -216,7 +216,7 @@ def _read(seen: Observation, fd: int, path: str, files: ExitStack) -> Observatio
     except Bad as error:
         header_fault = str(error)
     wal, wal_fd = Wal(), -1
-    journal = _hot_journal(path, files)
+    journal = _hot_journal(fd, path, files)
     if journal is not None:
         return _read_rolled_back(seen, fd, *journal)
     if seen.wal_size and (header is None or header.wal_mode):
@@ -247,13 +247,13 @@ def _read(seen: Observation, fd: int, path: str, files: ExitStack) -> Observatio
     return _schema(seen, image, trusted, wal)
 
 
-def _hot_journal(path: str, files: ExitStack) -> tuple[int, Journal] | None:
+def _hot_journal(fd: int, path: str, files: ExitStack) -> tuple[int, Journal] | None:
     """A transaction that was cut short: the next opener takes it back, and so does this look."""
     try:
         journal_fd = _open(path + "-journal", files)
     except OSError:
         return None
-    journal = read_journal(journal_fd)
+    journal = read_journal(journal_fd, fd)
     return (journal_fd, journal) if journal.hot else None
 
 

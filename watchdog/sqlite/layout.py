@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 from watchdog.sqlite.format import Text, Value
 from watchdog.sqlite.schema import Column, columns_of
@@ -22,7 +23,7 @@ class Layout:
     alias: int = -1  # position of the INTEGER PRIMARY KEY, stored as NULL; -1 when there is none
     rowid: bool = True
 
-    @property
+    @cached_property
     def least(self) -> int:
         """How many values a row has at least: columns that ALTER TABLE could add may be absent from old rows."""
         needed = [
@@ -32,7 +33,16 @@ class Layout:
         ]
         return max(needed, default=1)
 
-    @property
+    @cached_property
+    def needed(self) -> tuple[int, ...]:
+        """Positions of the values that are never NULL."""
+        return tuple(
+            position
+            for position, column in enumerate(self.stored)
+            if column.notnull and position != self.alias
+        )
+
+    @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.stored)
 
@@ -53,6 +63,7 @@ def layout_of(table: str, sql: str, columns: Sequence[Column] | None = None) -> 
     return Layout(table, sql, stored, alias)
 
 
+@lru_cache(maxsize=1000)
 def affinity(declared: str) -> str:
     """SQLite's own rule from the declared type."""
     name = declared.upper()
@@ -100,6 +111,15 @@ def fit(layout: Layout, values: Sequence[Value]) -> int:
         elif isinstance(value, bytes):
             score += 1
     return score
+
+
+def impossible(layout: Layout, values: Sequence[Value]) -> bool:
+    """Whether SQLite itself would not have stored these values as a row of this table."""
+    if not layout.least <= len(values) <= len(layout.stored):
+        return True
+    if 0 <= layout.alias < len(values) and values[layout.alias] is not None:
+        return True
+    return any(values[position] is None for position in layout.needed if position < len(values))
 
 
 def _numeric(value: str) -> bool:

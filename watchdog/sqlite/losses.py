@@ -9,7 +9,7 @@ from itertools import islice
 from watchdog.sqlite.adoption import Adoption, TablePart
 from watchdog.sqlite.format import read_page
 from watchdog.sqlite.layout import Layout
-from watchdog.sqlite.page_scan import ScannedRow
+from watchdog.sqlite.page_scan import UNKNOWN, ScannedRow
 from watchdog.sqlite.rebuilt import Fresh
 from watchdog.sqlite.schema import quoted
 from watchdog.sqlite.survey import Survey
@@ -51,17 +51,19 @@ class Losses(Adoption):
             *self.survey.trees[name].missing,
             *(gap for tree in self.strays(name) for gap in tree.missing),
         ]
-        gaps = sum(not self.refilled(name, gap) for gap in missing)
+        gaps = max(0, sum(not self.refilled(name, gap) for gap in missing) - self._reused(name))
         if gaps and self.survey.trees[name].root in (0, *self.survey.trees[name].lost_pages):
             gaps -= 1  # the table may have been empty
         here = tally.saved + tally.reconstructed
-        least = max(lost - self.disputed.get(name, 0), tally.unplaced + gaps - self.found.get(name, 0))
+        least = max(lost - self.disputed.get(name, 0), tally.destroyed + gaps - self.found.get(name, 0))
         before = (known.rows or {}).get(name, 0) - here
-        most = max(least, lost, before, self._room(name) + tally.unplaced)
+        unnamed = tally.unplaced + tally.freed
+        room = self._room(name) if missing or not layout.rowid else 0
+        most = max(least, lost + unnamed, before, room + unnamed)
         if layout.rowid:
             holes = self._holes(name)
             if holes is not None:
-                most = max(least, lost, before, min(most, holes))
+                most = max(least, lost + tally.unplaced, before, min(most, holes))
         tally.lost, tally.lost_most = least, most
         words = f"between {least} and {most} rows" if most > least else f"{least} rows"
         self.says.append(f"{name}: nothing in the file names every row; {words} are lost")
@@ -69,9 +71,17 @@ class Losses(Adoption):
     def whole(self, name: str) -> bool:
         """Whether the tree of a table was read to its last row."""
         tally = self.fresh.tallies[name]
-        if tally.unplaced or (tally.refused and not self.survey.layouts[name].rowid):
+        if tally.unplaced or tally.freed or (tally.refused and not self.survey.layouts[name].rowid):
             return False
         return not self.survey.trees[name].missing or self.rooted(name) or self.accounted(name)
+
+    def _reused(self, name: str) -> int:
+        """Pages that a torn table should have and that are free, or another's: the page that names them is old."""
+        return sum(
+            self.pages.claims[number] != UNKNOWN
+            for number in self.survey.trees[name].lost_pages
+            if 1 < number <= self.pages.image.pages
+        )
 
     def _room(self, name: str) -> int:
         """How many rows can have been on the pages that are destroyed or cut off."""
@@ -89,7 +99,7 @@ class Losses(Adoption):
             for number in islice(part.tree.leaves, 2000)
         ]
         # Leaves of one table are alike: with a few of them to go by, three times the fullest is more than any.
-        alike = 3 * max(counts) if len(counts) >= 5 else image.usable
+        alike = (3 if len(counts) >= 5 else 8) * max(counts, default=image.usable)
         return gone * min(image.usable // smallest, alike)
 
     def _holes(self, name: str) -> int | None:
@@ -99,7 +109,7 @@ class Losses(Adoption):
         bounds = [bound for gap in tree.missing for bound in gap if bound is not None]
         top = max([self.sequence.get(name, 0), last or 0, *bounds, *fresh.losses(name)])
         elsewhere = sum(not self.in_gap(name, [rowid]) for rowid in fresh.losses(name))
-        count = self.fresh.tallies[name].unplaced + elsewhere
+        count = self.fresh.tallies[name].unplaced + self.fresh.tallies[name].freed + elsewhere
         for low, high in tree.missing:
             if high is None and not self.sequence.get(name):
                 return None  # rows may have followed the last one that is here

@@ -8,8 +8,9 @@ from __future__ import annotations
 import struct
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from unicodedata import category
 
 from watchdog.sqlite.format import (
@@ -32,11 +33,14 @@ from watchdog.sqlite.format import (
     read_record,
     varint,
 )
-from watchdog.sqlite.layout import Layout
+from watchdog.sqlite.layout import Layout, impossible
 
 UNKNOWN, TREE, OVERFLOW, FREE, CONTESTED = range(5)
 DEEPEST = 20
 HIDDEN = "bytes of its page belong to no row and are not free"
+OVERLAPS = "it overlaps another row"
+DOUBLE = "its page is there twice: one of the two was written over another page"
+FREED = "its bytes look like those of a deleted row"
 MISPLACED = "its number does not fit its place on the page"
 STALE = "its page is older than the last commit in the -wal"
 Range = tuple[int | None, int | None]  # rowids above the first and up to the second
@@ -52,6 +56,7 @@ class Tree:
     table: bool
     layout: Layout | None = None
     sorts_by_bytes: bool = False  # an index whose entries have no order of their own (COLLATE, DESC)
+    widths: frozenset[int] = frozenset()  # how many values an entry of an index can have; empty: not known
     leaves: array = field(default_factory=lambda: array("I"))
     inner: array = field(default_factory=lambda: array("I"))  # interior pages of an index: they hold entries
     above: array = field(default_factory=lambda: array("I"))  # interior pages of a table
@@ -83,6 +88,8 @@ class Pages:
         self.claims = bytearray(image.pages + 1)
         self.free_complete = True
         self.freed: set[int] = set()  # pages of trees that the list of free pages names, too
+        self.doubles: set[int] = set()  # leaves that are there twice
+        self._hidden = bytearray(image.pages + 1)  # per page: 0 not looked at, 1 hides nothing, 2 hides bytes
         self.tick = tick or (lambda pages: None)
         lock = (1 << 30) // image.page_size + 1  # SQLite never uses the page with its lock bytes
         if lock <= image.pages:
@@ -143,6 +150,8 @@ class Pages:
                 return None
             if depth and page.leaf and not page.pointers:
                 return None  # SQLite takes an empty leaf out of its tree: this one was written by another
+            if not tree.table and tree.widths and not self._as_wide(page, tree.widths):
+                return None
             keys = [key for key in self._keys(page, tree) if key is not None]
             if not tree.table and not page.leaf:
                 list(children(page))
@@ -156,6 +165,17 @@ class Pages:
         except (Bad, IndexError, struct.error):
             return None
         return page
+
+    def _as_wide(self, page: Page, widths: frozenset[int]) -> bool:
+        """Whether the first and the last entry of a page have as many values as the tree's entries."""
+        for at in dict.fromkeys(page.pointers[:1] + page.pointers[-1:]):
+            try:
+                types = header_types(read_cell(page, at, self.image.usable))
+            except Bad:
+                continue  # a damaged entry does not make its neighbours homeless
+            if types is not None and len(types) not in widths:
+                return False
+        return True
 
     def _keys(self, page: Page, tree: Tree) -> Iterator[Key | None]:
         """The keys that prove a page's place: all of an interior page of a table, else the first and the last."""
@@ -307,16 +327,28 @@ class Pages:
             self.tick(1)
             page = read_page(self.image.page(number), number, self.image.usable)
             low, high = tree.bounds.get(number, (None, None))
-            whole = True
-            for row in self._rows_of(page, self.image.there(number)):
-                if row.values is not None and tree.table and not _between(row.rowid, low, high):
+            whole, torn = True, False
+            for row in self._rows_of(page, self.image.there(number), tree.layout):
+                if row.values is not None and number in self.doubles:
+                    row.doubt = DOUBLE
+                elif row.values is not None and tree.table and not _between(row.rowid, low, high):
                     row.doubt = MISPLACED
                 elif number in self.image.stale:
                     row.doubt = row.doubt or STALE
+                torn = torn or row.doubt in (OVERLAPS, MISPLACED)
                 whole = whole and row.values is not None
                 yield row
-            if whole and hidden_bytes(page, number, self.image.usable):  # else they are of the destroyed rows
+            if whole and self.hides(number):  # else such bytes are of the destroyed rows
                 yield ScannedRow(0, None, HIDDEN)
+            elif torn and not whole:  # half of the page is an old one; what the other half had is not known
+                yield from (ScannedRow(0, None, FREED) for _ in page.pointers)
+
+    def hides(self, number: int) -> bool:
+        """Whether a page has bytes that are neither a cell nor free: a cell that it no longer counts."""
+        if not self._hidden[number]:
+            page = read_page(self.image.page(number), number, self.image.usable)
+            self._hidden[number] = 2 if hidden_bytes(page, number, self.image.usable) else 1
+        return self._hidden[number] == 2
 
     def sampled(self, tree: Tree, most: int) -> Iterator[ScannedRow]:
         """Whole rows from all over a tree, at most so many of each leaf, read without their neighbours."""
@@ -330,13 +362,21 @@ class Pages:
                 if row.values is not None and self.image.there(number) == self.image.page_size:
                     yield row
 
-    def _rows_of(self, page: Page, there: int) -> Iterator[ScannedRow]:
+    def find_doubles(self, trees: Iterable[Tree]) -> None:
+        """Note the leaves of tables that are there twice, byte for byte: one of them was written over another page."""
+        leaves = array("I", (number for tree in trees if tree.table for number in tree.leaves))
+        hashes = array("q", (hash(self.image.page(number)) for number in leaves))
+        seen: set[int] = set()
+        twice = {code for code in hashes if code in seen or seen.add(code)}  # type: ignore[func-returns-value]
+        self.doubles = {number for number, code in zip(leaves, hashes, strict=True) if code in twice}
+
+    def _rows_of(self, page: Page, there: int, layout: Layout | None = None) -> Iterator[ScannedRow]:
         found: list[tuple[int, int, ScannedRow]] = []  # begin, end, row
         for at in page.pointers:
             try:
                 cell = read_cell(page, at, self.image.usable)
             except Bad:
-                found.append((at, at, ScannedRow(0, None, "unreadable")))
+                found.append((at, at, ScannedRow(0, None, self._unreadable(page, at))))
                 continue
             if cell.end > there:  # its rowid is in its first 18 bytes
                 found.append(
@@ -347,19 +387,30 @@ class Pages:
                     )
                 )
             else:
-                found.append((cell.begin, cell.end, self._row(cell)))
-        if page.kind == TABLE_LEAF:
+                row = self._row(cell)
+                if row.values is not None and layout is not None and impossible(layout, row.values):
+                    row = ScannedRow(row.rowid, None, "unreadable")
+                if row.values is None and _is_freeblock(page, at, self.image.usable):
+                    row = ScannedRow(0, None, FREED)
+                found.append((cell.begin, cell.end, row))
+        if page.kind == TABLE_LEAF and not _rising(found):
             rows = _in_order([row for _, _, row in found])
             found = [(begin, end, row) for (begin, end, _), row in zip(found, rows, strict=True)]
-        found.sort(key=lambda one: one[0])
-        for number, (begin, end, row) in enumerate(found):
-            before = found[number - 1] if number else None
-            after = found[number + 1] if number + 1 < len(found) else None
+        # Rows are yielded as their pointers stand, in the order of their keys; neighbours are those on the page.
+        lying = sorted(found, key=lambda item: item[0])
+        for number, (begin, end, row) in enumerate(lying):
+            before = lying[number - 1] if number else None
+            after = lying[number + 1] if number + 1 < len(lying) else None
             if (before and before[1] > begin) or (after and end > after[0]):
-                row = ScannedRow(row.rowid, row.values, "it overlaps another row")
-            elif not row.doubt and any(other and other[2].values is None for other in (before, after)):
+                row.doubt = OVERLAPS
+            elif not row.doubt and (
+                (before and before[2].values is None) or (after and after[2].values is None)
+            ):
                 row.doubt = "it lies beside destroyed bytes"
-            yield row
+        yield from (row for _, _, row in found)
+
+    def _unreadable(self, page: Page, at: int) -> str:
+        return FREED if _is_freeblock(page, at, self.image.usable) else "unreadable"
 
     def _row(self, cell: Cell) -> ScannedRow:
         try:
@@ -395,6 +446,12 @@ class Pages:
         return ScannedRow(
             cell.rowid, values, doubt_about(values) or "its overflow chain does not end where the row does"
         )
+
+
+def _rising(found: Sequence[tuple[int, int, ScannedRow]]) -> bool:
+    """Whether every row is whole and their numbers rise, as on any sound leaf."""
+    numbers = [row.rowid for _, _, row in found if row.values is not None]
+    return len(numbers) == len(found) and all(low < high for low, high in pairwise(numbers))
 
 
 def _in_order(rows: list[ScannedRow]) -> list[ScannedRow]:
@@ -450,23 +507,35 @@ def _sort_key(value: Value, encoding: str) -> tuple:
     return 3, value
 
 
-def shape_fits(cell: Cell, layout: Layout) -> bool:
-    """Whether the record header can be a row of this table: by the number of columns, and NULL for the rowid."""
+def header_types(cell: Cell, most: int = 2000) -> list[int] | None:
+    """The types in the header of a record, one more than `most` of them at most; None when the header overflows."""
     try:
         end, at = varint(cell.local, 0)
         if end > len(cell.local):
-            return True  # the header itself overflows; the row will tell
+            return None  # the row will tell
         types: list[int] = []
-        while at < end:
-            if len(types) == len(layout.stored):
-                return False
+        while at < end and len(types) <= most:
             kind, at = varint(cell.local, at)
             types.append(kind)
     except IndexError:
+        return None
+    return types
+
+
+def shape_fits(cell: Cell, layout: Layout) -> bool:
+    """Whether the record header can be a row of this table: by the number of columns, and NULL for the rowid."""
+    types = header_types(cell, len(layout.stored))
+    if types is None:
         return True
-    if len(types) < layout.least:
+    if not layout.least <= len(types) <= len(layout.stored):
         return False
     return layout.alias < 0 or layout.alias >= len(types) or types[layout.alias] == 0
+
+
+def _is_freeblock(page: Page, at: int, usable: int) -> bool:
+    """Whether a cell begins as SQLite leaves one that was deleted: with the next such place, and its own size."""
+    following, size = struct.unpack_from(">2H", page.data, at)
+    return 4 <= size <= usable - at and (following == 0 or at + size <= following <= usable - 4)
 
 
 def _fits_on_page(kind: int, usable: int) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from watchdog.sqlite.format import Bad, read_header
-from watchdog.sqlite.journal import read_journal
+from watchdog.sqlite.journal import mend_header, read_journal
 
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-~/")
 
@@ -90,6 +90,7 @@ def _rolled_back(path: str) -> Iterator[tuple[str, str]]:
             shutil.copyfile(path + part, copy + part)
         if _signature(path) != before or not _hot_journal(path):
             raise Moved(path)
+        mend_header(copy)
         yield copy, "mode=rw"
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -98,10 +99,9 @@ def _rolled_back(path: str) -> Iterator[tuple[str, str]]:
 def _hot_journal(path: str) -> bool:
     """Whether a transaction was cut short here: a journal that is in use is its writer's, not ours."""
     try:
-        with open(path + "-journal", "rb") as file:
-            if not read_journal(file.fileno()).hot:
+        with open(path + "-journal", "rb") as journal, open(path, "rb") as file:
+            if not read_journal(journal.fileno(), file.fileno()).hot:
                 return False
-        with open(path, "rb") as file:
             # SQLite's RESERVED and PENDING bytes: a writer at work holds a lock on one of them.
             lock = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0x40000000, 2, 0)
             found = fcntl.fcntl(file, fcntl.F_GETLK, lock)

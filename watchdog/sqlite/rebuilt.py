@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from watchdog.sqlite import checks
@@ -26,7 +26,9 @@ class Tally:
     reconstructed: int = 0  # in the new file, but from another copy or with bytes that may be damaged
     lost: int = 0  # known to have been there, not in the new file; at least so many
     lost_most: int = 0  # and at most so many
-    unplaced: int = 0  # destroyed cells whose rowid is not known
+    destroyed: int = 0  # cells of its tree that cannot be read
+    unplaced: int = 0  # of these, with a rowid that is not known
+    freed: int = 0  # cells that look like deleted ones: their page is half an old one
     refused: int = 0  # rows whose key another row has
     says: list[str] = field(default_factory=list)
 
@@ -97,7 +99,7 @@ class Fresh:
         `exact`: it is put together from other places, and every value is known.
         """
         names, wanted = _columns(layout, rowid, values)
-        marks = ", ".join("CAST(? AS TEXT)" if isinstance(value, Text) else "?" for value in wanted)
+        marks = ", ".join(_mark(value) for value in wanted)
         bound = [value.raw if isinstance(value, Text) else value for value in wanted]
         table = quoted(layout.table)
         try:
@@ -113,7 +115,9 @@ class Fresh:
             where, keys = "_rowid_ = ?", [bound[0]]
         else:
             key = [position for position, column in enumerate(layout.stored) if column.pk]
-            where = " AND ".join(f"{quoted(layout.stored[position].name)} IS ?" for position in key)
+            where = " AND ".join(
+                f"{quoted(layout.stored[position].name)} IS {_mark(wanted[position])}" for position in key
+            )
             keys = [bound[position] for position in key]
         back = self.db.execute(f"SELECT {', '.join(names)} FROM {table} WHERE {where}", keys).fetchone()
         if back is None or not _same(list(back), wanted):
@@ -133,8 +137,15 @@ class Fresh:
         """Insert rows of a table at once and read them back; False, with none of them in it, when any differs."""
         if len(rows) < 2 or len({len(row.values or ()) for row in rows}) > 1:
             return False
-        split = [_columns(layout, row.rowid, row.values or ()) for row in rows]
-        names, wanted = split[0][0], [values for _, values in split]
+        names = _columns(layout, 0, rows[0].values or ())[0]
+        kept = [
+            position
+            for position in range(len(rows[0].values or ()))
+            if position != layout.alias and layout.stored[position].hidden == 0
+        ]
+        wanted: list[list[Value]] = [
+            [row.rowid, *(row.values[position] for position in kept)] for row in rows if row.values
+        ]
         if any(isinstance(value, Text) for values in wanted for value in values):
             return False
         table, columns = quoted(layout.table), ", ".join(names)
@@ -152,10 +163,8 @@ class Fresh:
                 f"SELECT {columns} FROM {table} WHERE _rowid_ BETWEEN ? AND ? ORDER BY _rowid_",
                 (ids[0], ids[-1]),
             ).fetchall()
-            good = len(back) == len(rows) and all(
-                _same(list(kept), given)
-                for kept, given in zip(back, sorted(wanted, key=lambda values: values[0]), strict=True)  # type: ignore[arg-type, return-value]
-            )
+            wanted.sort(key=lambda values: values[0])  # type: ignore[arg-type, return-value]
+            good = len(back) == len(rows) and all(map(_same, map(list, back), wanted))
         if not good:
             self.db.execute("ROLLBACK TO many")
         self.db.execute("RELEASE many")
@@ -243,9 +252,6 @@ class Fresh:
     def finish(self, entries: Iterable[SchemaObject], sequence: dict[str, int]) -> None:
         """Counters, indexes, full-text indexes filled from their rows, views and triggers last."""
         entries = list(entries)
-        for table, rows in self.doubtful.items():
-            for rowid, why in rows.items():
-                self._say(table, f"{row_name(table, rowid)}: kept, but {why}")
         made = {name for (kind, name) in checks.schema(self.db) if kind == "table"}
         if "sqlite_sequence" in made:
             for table, number in sequence.items():
@@ -277,9 +283,22 @@ class Fresh:
         self.side.close()
 
 
-def row_name(table: str, rowid: int) -> str:
-    """A row for people; the numbers below 0 that stand for rows without a rowid tell nothing."""
-    return f"{table} {rowid}" if rowid >= 0 else f"a row of {table}"
+def kept_in_doubt(doubtful: Mapping[str, Mapping[int, str]]) -> list[str]:
+    """The doubtful rows for people, one line per table and reason; rows without a rowid are only counted."""
+    lines = []
+    for table, rows in doubtful.items():
+        for why in dict.fromkeys(rows.values()):
+            ids = sorted(rowid for rowid in rows if rows[rowid] == why)
+            named = [str(rowid) for rowid in ids if rowid >= 0][:SHOWN]
+            more = f" and {len(ids) - len(named)} more" if named and len(ids) > len(named) else ""
+            which = ", ".join(named) + more if named else "1 row" if len(ids) == 1 else f"{len(ids)} rows"
+            lines.append(f"{table} {which}: kept, but {why}")
+    return lines
+
+
+def _mark(value: Value) -> str:
+    """Where a value goes in SQL: text that is not valid is bound as its bytes."""
+    return "CAST(? AS TEXT)" if isinstance(value, Text) else "?"
 
 
 def _columns(layout: Layout, rowid: int, values: Sequence[Value]) -> tuple[list[str], list[Value]]:

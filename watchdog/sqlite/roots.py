@@ -6,10 +6,21 @@ import struct
 from array import array
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from functools import cache
 from itertools import combinations
 
 from watchdog.sqlite.damaged_file import open_damaged
-from watchdog.sqlite.format import TABLE_LEAF, Bad, SchemaObject, Value, children, read_page
+from watchdog.sqlite.format import (
+    TABLE_LEAF,
+    Bad,
+    SchemaObject,
+    Value,
+    children,
+    payload,
+    read_cell,
+    read_page,
+    read_record,
+)
 from watchdog.sqlite.layout import Layout, fit, layout_of
 from watchdog.sqlite.page_scan import DEEPEST, Pages, Tree
 from watchdog.sqlite.schema import is_virtual
@@ -19,32 +30,93 @@ MOST = 40  # rows that are held against a table
 
 
 def by_their_rows(
-    pages: Pages, entries: Sequence[SchemaObject], layouts: Mapping[str, Layout]
-) -> list[SchemaObject]:
-    """The entries, with roots exchanged where only that fits the rows, and 0 for the wrong one of two that share one."""
+    pages: Pages,
+    entries: Sequence[SchemaObject],
+    layouts: Mapping[str, Layout],
+    columns: Mapping[str, tuple[str, ...]],
+) -> tuple[list[SchemaObject], set[str]]:
+    """The entries, with roots exchanged where only that fits the rows or the indexes, and 0 for the wrong one of two
+    that share one; and the tables that share one and cannot be told apart.
+
+    `columns`: of each index, the key of the row last.
+    """
+    alike: set[str] = set()
     roots = {entry.name: entry.root for entry in entries if entry.type == "table" and entry.name in layouts}
     samples = {root: _rows_under(pages, root) for root in {0, *roots.values()}}
 
+    @cache
     def score(name: str, root: int) -> int:
         """How well the rows under a root fit a table; -1 when one of them cannot be its."""
         table, rows = samples[root]
         scores = [fit(layouts[name], values) for values in rows]
         return sum(scores) if table is layouts[name].rowid and min(scores, default=0) >= 0 else -1
 
+    @cache
+    def agrees(name: str, root: int) -> int:
+        """How many entries of the indexes of a table agree with the rows under a root."""
+        found = 0
+        for entry in entries:
+            names = columns.get(entry.name, ())[:-1]
+            if entry.type == "index" and entry.table == name and entry.root and names and layouts[name].rowid:
+                found += _agreeing(
+                    pages,
+                    entry.root,
+                    root,
+                    [layouts[name].names.index(column) for column in names if column in layouts[name].names],
+                    len(names),
+                )
+        return found
+
     for first, second in combinations(roots, 2):
         here, there = roots[first], roots[second]
         if here and here == there:
-            worse = min((first, second), key=lambda name: score(name, here))
-            if score(first, here) != score(second, here):
-                roots[worse] = 0
+            marks = [(score(name, here), agrees(name, here)) for name in (first, second)]
+            if marks[0] != marks[1]:
+                roots[first if marks[0] < marks[1] else second] = 0
+            else:
+                alike.update((first, second))
         elif samples[here][1] and samples[there][1]:
             wrong = min(score(first, here), score(second, there)) < 0
-            if wrong and min(score(first, there), score(second, here)) >= 0:
+            fits = min(score(first, there), score(second, here)) >= 0
+            if (
+                fits and not wrong and layouts[first].rowid
+            ):  # of one shape: the indexes know whose rows these are
+                wrong = agrees(first, there) + agrees(second, here) > agrees(first, here) + agrees(
+                    second, there
+                )
+            if wrong and fits:
                 roots[first], roots[second] = there, here
     return [
         replace(entry, root=roots[entry.name]) if entry.type == "table" and entry.name in roots else entry
         for entry in entries
-    ]
+    ], alike
+
+
+def _agreeing(pages: Pages, index: int, root: int, positions: Sequence[int], width: int) -> int:
+    """How many entries of the first leaf of an index have the values that the row of their number has."""
+    if len(positions) != width:
+        return 0  # an expression
+    found = 0
+    for *values, rowid in _rows_under(pages, index)[1]:
+        row = _row_of(pages, root, rowid) if isinstance(rowid, int) else None
+        found += row is not None and max(positions) < len(row) and [row[at] for at in positions] == values
+    return found
+
+
+def _row_of(pages: Pages, root: int, rowid: int) -> list[Value] | None:
+    """The row with this number in the tree of a table."""
+    number, image = root, pages.image
+    try:
+        for _ in range(DEEPEST):
+            page = read_page(image.page(number), number, image.usable)
+            if page.kind == TABLE_LEAF:
+                cells = (read_cell(page, at, image.usable) for at in page.pointers)
+                cell = next((cell for cell in cells if cell.rowid == rowid), None)
+                return read_record(payload(image, cell), pages.encoding) if cell else None
+            number = next(child for child, key in children(page) if key is None or rowid <= key)
+    except (Bad, IndexError, struct.error, StopIteration):
+        pass
+    return None
 
 
 def foreign_rows(path: str) -> tuple[str, ...]:

@@ -12,9 +12,18 @@ from watchdog.sqlite.adoption import TablePart
 from watchdog.sqlite.carve import carve
 from watchdog.sqlite.format import Bad, Value, read_page, read_record
 from watchdog.sqlite.from_backup import compare, correct, merge
-from watchdog.sqlite.layout import Layout, best
+from watchdog.sqlite.layout import Layout, best, impossible
 from watchdog.sqlite.losses import KnownRows, Losses
-from watchdog.sqlite.page_scan import FREE, MISPLACED, UNKNOWN, ScannedRow, Tree, hidden_bytes
+from watchdog.sqlite.page_scan import (
+    DOUBLE,
+    FREE,
+    FREED,
+    MISPLACED,
+    TREE,
+    UNKNOWN,
+    ScannedRow,
+    Tree,
+)
 from watchdog.sqlite.rebuilt import Fresh, Tally
 from watchdog.sqlite.schema import quoted
 from watchdog.sqlite.survey import Survey, is_partial, last_integer, payloads, stray_leaves
@@ -39,6 +48,7 @@ class _Salvage(Losses):
         """Put every whole row of the trees, and of the strays that belong to them, into the new file."""
         survey, fresh = self.survey, self.fresh
         fresh.make_tables(survey.entries)
+        self.pages.find_doubles(survey.trees[name] for name in survey.tables())
         self._read_sequence()
         for name in survey.tables():
             if name not in fresh.tallies:
@@ -66,18 +76,18 @@ class _Salvage(Losses):
 
     def _fill(self, name: str, part: TablePart, listed: set[int] | None) -> None:
         fresh, layout = self.fresh, part.layout
+        widths = self._index_widths(name)
         ready: list[ScannedRow] = []
         for row in self.pages.rows(part.tree):
             if listed is not None and row.rowid not in listed:
                 continue  # a whole index does not know it: deleted long ago
             doubt = row.doubt or part.doubt
-            if row.values is None or len(row.values) > len(layout.stored):
-                if row.rowid and layout.rowid:
-                    fresh.lose(name, row.rowid)
-                else:
-                    fresh.tallies[name].unplaced += 1
-            elif row.doubt == MISPLACED:
+            if row.values is None or impossible(layout, row.values):
+                self._note_destroyed(name, layout, row)
+            elif row.doubt in (MISPLACED, DOUBLE):
                 self.misplaced.append((part, row))
+            elif len(row.values) in widths:
+                fresh.put(layout, row.rowid, row.values, "it may be an entry of an index, not a row")
             elif doubt or not layout.rowid:
                 if not fresh.put(layout, row.rowid, row.values, doubt):
                     self._refused(layout, row.rowid, row.values, part.stray)
@@ -88,11 +98,29 @@ class _Salvage(Losses):
                     ready = []
         self._put_many(part, ready)
 
+    def _note_destroyed(self, name: str, layout: Layout, row: ScannedRow) -> None:
+        tally = self.fresh.tallies[name]
+        if row.doubt == FREED:
+            tally.freed += 1
+            return
+        tally.destroyed += 1
+        # a number that another row has, or that was read twice, is as damaged as the rest of the cell
+        if not (row.rowid and layout.rowid and self.fresh.lose(name, row.rowid)):
+            tally.unplaced += 1
+
+    def _index_widths(self, name: str) -> frozenset[int]:
+        """How wide the entries of its indexes are that could pass for short rows of a table without rowid."""
+        layout = self.survey.layouts[name]
+        if layout.rowid:
+            return frozenset()
+        found = (len(self.survey.columns.get(index.name, ())) for index in self.survey.indexes_of(name))
+        return frozenset(width for width in found if layout.least <= width < len(layout.stored))
+
     def _put_misplaced(self) -> None:
         """Rows whose number may be wrong come last: they take no other row's place."""
         for part, row in self.misplaced:
             if not self.fresh.put(part.layout, row.rowid, row.values or (), row.doubt):
-                self._refused(part.layout, row.rowid, row.values or (), part.stray)
+                self._refused(part.layout, row.rowid, row.values or (), part.stray or row.doubt == DOUBLE)
         self.misplaced.clear()
 
     def _put_many(self, part: TablePart, rows: list[ScannedRow]) -> None:
@@ -166,7 +194,8 @@ class _Salvage(Losses):
             if (
                 tree.missing
                 or name in self.loose
-                or tally.unplaced
+                or tally.destroyed
+                or tally.freed
                 or tally.refused
                 or fresh.losses(name)
                 or any(count > rows for count in counts)
@@ -232,6 +261,13 @@ class _Salvage(Losses):
             leaf = Tree("", number, True, leaves=array("I", [number]))
             rows = [row.values for row in self.pages.rows(leaf) if row.values is not None]
             names = {layout.table for layout in best(layouts, rows)} if rows else set()
+            if len(names) > 1:  # of tables of one shape it is the one that does not have these numbers yet
+                numbers = [row.rowid for row in self.pages.rows(leaf) if row.rowid]
+                names = {
+                    name
+                    for name in names & self.fresh.tallies.keys()
+                    if len(self.fresh.absent(name, numbers)) == len(numbers)
+                }
             if len(names) == 1 and names <= self.fresh.tallies.keys():
                 found.setdefault(names.pop(), []).append(number)
         return found
@@ -243,15 +279,11 @@ class _Salvage(Losses):
             for row in self.pages.rows(leaf):
                 if row.values is not None:
                     self._bring_back(layout, row.rowid, row.values, row.doubt or LOOSE)
+            self.pages.claims[number] = TREE
 
     def _hiding(self, name: str) -> list[int]:
         """Leaves of a table with bytes that are neither a row nor free."""
-        image = self.pages.image
-        return [
-            number
-            for number in self.survey.trees[name].leaves
-            if hidden_bytes(read_page(image.page(number), number, image.usable), number, image.usable)
-        ]
+        return [number for number in self.survey.trees[name].leaves if self.pages.hides(number)]
 
     def _from_strays(self, layout: Layout, wanted, gone: set[int]) -> None:
         """Rows on leaves that nothing claims, and on pages that the list of free pages claims."""

@@ -18,6 +18,7 @@ from watchdog.sqlite.candidate import DatabaseRepair
 from watchdog.sqlite.damaged_file import Opened, open_damaged, rebuilt_header
 from watchdog.sqlite.format import ENCODINGS, Bad, SchemaObject, read_header
 from watchdog.sqlite.graft import graft, refill
+from watchdog.sqlite.journal import mend_header
 from watchdog.sqlite.page_scan import Pages
 from watchdog.sqlite.readonly import connect
 from watchdog.sqlite.schema import (
@@ -46,6 +47,8 @@ def _copy(job: DatabaseRepair, file: str, sidecars: Sequence[str]) -> None:
     for part in ("", *sidecars):
         if os.path.exists(job.original + part):
             shutil.copyfile(job.original + part, file + part)
+    if os.path.exists(file + "-journal"):
+        mend_header(file)
 
 
 def _sound(db: sqlite3.Connection, proved: bool = False) -> bool:

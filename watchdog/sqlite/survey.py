@@ -22,7 +22,7 @@ from watchdog.sqlite.format import (
     varint,
 )
 from watchdog.sqlite.layout import Layout, fit, layout_of
-from watchdog.sqlite.page_scan import TREE, Pages, Tree, hidden_bytes
+from watchdog.sqlite.page_scan import TREE, Pages, Tree
 from watchdog.sqlite.roots import by_their_rows
 from watchdog.sqlite.schema import is_virtual, make, quoted, shadows
 
@@ -44,7 +44,6 @@ class Survey:
         self.indexes: dict[str, Tree] = {}
         self.columns = index_columns(entries)
         self._whole: dict[str, bool] = {}
-        self._hidden: dict[str, bool] = {}
         # parts of torn tables, once they were looked for; {} when it is not certain whose they are
         self.grafts: dict[str, list[Tree]] | None = None
         self._claim()
@@ -52,6 +51,11 @@ class Survey:
     def tables(self) -> list[str]:
         """The tables that hold the user's rows."""
         return [name for name in self.layouts if name not in self.inner and not name.startswith("sqlite_")]
+
+    def believes_wrong_pages(self) -> bool:
+        """Whether SQLite would take pages of another table or index for those of a table."""
+        torn = any(not layout.rowid and self.trees[name].missing for name, layout in self.layouts.items())
+        return self.misled or torn
 
     def indexes_of(self, table: str) -> list[SchemaObject]:
         return [
@@ -77,16 +81,16 @@ class Survey:
                 self.entries.append(SchemaObject("table", name, name, sql))
 
     def _claim(self) -> None:
-        entries = by_their_rows(self.pages, self.entries, self.layouts)
-        self.misled, self.entries = (
-            entries != self.entries,
-            entries,
-        )  # misled: the schema has wrong first pages
+        entries, self.alike = by_their_rows(self.pages, self.entries, self.layouts, self.columns)
+        self.misled = entries != self.entries  # the schema has wrong first pages
+        self.entries = entries
         for entry in self.entries:
             layout = self.layouts.get(entry.name) if entry.type == "table" else None
             if layout is not None:
                 tree = self.trees[entry.name] = Tree(entry.name, entry.root, layout.rowid, layout)
                 tree.sorts_by_bytes = not layout.rowid and _sorts_by_bytes(layout.sql)
+                if not layout.rowid:
+                    tree.widths = self._row_widths(layout)
                 if entry.root:
                     self.pages.walk(tree)
                     self._refuse_foreign(tree, layout)
@@ -97,11 +101,9 @@ class Survey:
                 tree = self.indexes[entry.name] = Tree(entry.name, entry.root, False)
                 made = self.layouts.get(entry.table)
                 tree.sorts_by_bytes = made is not None and _sorts_by_bytes(entry.sql + made.sql)
+                if entry.name in self.columns:
+                    tree.widths = frozenset({len(self.columns[entry.name])})
                 self.pages.walk(tree)
-                width = len(self.columns.get(entry.name, ()))
-                rows = self._some_rows(tree)
-                if width and rows and not any(len(values) == width for values in rows):
-                    self._disown(tree)
         header = self.opened.header
         if header:
             self.pages.claim_free(header.free_head, header.free_count)
@@ -112,6 +114,13 @@ class Survey:
         self.pages.find_free()
         if "sqlite_sequence" not in self.trees:
             self._find_sequence()
+
+    def _row_widths(self, layout: Layout) -> frozenset[int]:
+        """How many values a row of a table without rowid has: its indexes, with fewer, must not pass for it."""
+        of_indexes = {
+            len(self.columns.get(entry.name, ())) for entry in self.entries if entry.table == layout.table
+        }
+        return frozenset(range(layout.least, len(layout.stored))) - of_indexes | {len(layout.stored)}
 
     def _some_rows(self, tree: Tree, most: int = 60) -> list[list[Value]]:
         """Rows from the beginning, the middle and the end of a tree."""
@@ -157,28 +166,18 @@ class Survey:
     def whole(self, index: str) -> bool:
         """Whether an index was read to its last entry."""
         if index not in self._whole:
-            image, tree = self.pages.image, self.indexes[index]
+            tree = self.indexes[index]
             self._whole[index] = not tree.missing and not any(
-                hidden_bytes(read_page(image.page(number), number, image.usable), number, image.usable)
-                for number in (*tree.leaves, *tree.inner)
+                map(self.pages.hides, (*tree.leaves, *tree.inner))
             )
         return self._whole[index]
 
     def may_miss(self, table: str, rowid: int) -> bool:
         """Whether a row may have been on a page that is gone, or hidden on one that is there."""
         gaps = self.trees[table].missing
-        return self._hides(table) or any(
+        return any(
             (low is None or rowid > low) and (high is None or rowid <= high) for low, high in gaps
-        )
-
-    def _hides(self, table: str) -> bool:
-        image = self.pages.image
-        if table not in self._hidden:
-            self._hidden[table] = any(
-                hidden_bytes(read_page(image.page(number), number, image.usable), number, image.usable)
-                for number in self.trees[table].leaves
-            )
-        return self._hidden[table]
+        ) or any(map(self.pages.hides, self.trees[table].leaves))
 
     def cells(self, tree: Tree) -> int:
         """How many rows or entries lie in a tree, by its page headers."""

@@ -46,6 +46,7 @@ class Manifest:
     undone: str = ""
     doubtful: int = 0  # rows that may not be what was written
     unreadable: int = 0  # bytes that the disk did not give
+    uncounted: bool = False  # more may be missing or doubtful, and nothing tells how many
 
 
 def quarantine_of(path: str) -> Path:
@@ -146,23 +147,33 @@ def blocks(file: BinaryIO, size: int = 1 << 20) -> Iterator[tuple[bytes, int]]:
         offset += len(data)
 
 
-def copy_around(source: str, target: str | os.PathLike) -> int:
-    """Copy a file around sectors that cannot be read; how many bytes these are."""
-    unreadable = 0
+@dataclass(frozen=True)
+class CopiedPart:
+    """A file that was copied around the sectors that cannot be read."""
+
+    digest: str
+    unreadable: int  # bytes, given as zeros
+
+
+def copy_around(source: str, target: str | os.PathLike) -> CopiedPart:
+    """Copy a file around sectors that cannot be read; the hash is taken on the way."""
+    digest, unreadable = hashlib.sha256(), 0
     with open(source, "rb") as file, open(target, "wb") as copy:
         for data, bad in blocks(file):
             copy.write(data)
+            digest.update(data)
             unreadable += bad
-    return unreadable
+    return CopiedPart(digest.hexdigest(), unreadable)
 
 
-def copy_parts(path: str, folder: Path) -> int:
-    """Copy the database with its sidecars into a folder; how many bytes could not be read."""
-    return sum(
-        copy_around(path + part, folder / (os.path.basename(path) + part))
-        for part in PARTS
-        if os.path.exists(path + part)
-    )
+def copy_parts(path: str, folder: Path) -> dict[str, CopiedPart]:
+    """Copy the database with its sidecars into a folder; what became of each part."""
+    copied = {}
+    for part in PARTS:
+        if os.path.exists(path + part):
+            copied[part] = copy_around(path + part, folder / (os.path.basename(path) + part))
+            step(f"copied {part or 'main'}")
+    return copied
 
 
 def sha256(path: str) -> str:
@@ -175,45 +186,60 @@ def sha256(path: str) -> str:
 
 
 def save(path: str, now: datetime, why: str) -> Path:
-    """Copy the database with its sidecars to quarantine; the same bytes are saved once."""
-    hashes = hashes_of(path)
+    """Copy the database with its sidecars to quarantine; the same bytes are kept once."""
     folder = quarantine_of(path)
     folder.mkdir(mode=0o700, exist_ok=True)
     owner = owner_of(path)
     give(folder, owner, 0o700)
+    for leftover in folder.glob("*.part"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    stamp = now.strftime("%Y%m%dT%H%M%SZ")
+    part = folder / f"{stamp}.part"
+    part.mkdir(mode=0o700)
+    before = _stamps(path)
+    copied = copy_parts(path, part)
+    if _stamps(path) != before:
+        shutil.rmtree(part)
+        raise WatchdogError(
+            f"{path} changed while it was copied to quarantine: something still writes to it. Stop the gateway and "
+            "everything else that uses it, then run it again; the file is untouched"
+        )
+    hashes = {tail: made.digest for tail, made in copied.items()}
     for old in sorted(folder.glob("*/manifest.json")):
         if (
             (manifest := read_manifest(old.parent))
             and manifest.hashes == hashes
             and hashes_of(str(old.parent / os.path.basename(path))) == hashes
         ):
+            shutil.rmtree(part)
             return old.parent
-    for leftover in folder.glob("*.part"):
-        shutil.rmtree(leftover, ignore_errors=True)
-    target = (
-        folder / f"{now.strftime('%Y%m%dT%H%M%SZ')}-{(hashes.get('') or hashes.get('-wal', '0' * 16))[:16]}"
-    )
-    while target.exists():  # the same second and database, other sidecars
-        target = target.with_name(target.name + "+")
-    part = target.with_name(target.name + ".part")
-    part.mkdir(mode=0o700)
-    unreadable = 0
-    for tail in hashes:
+    for tail in copied:
         copy = part / (os.path.basename(path) + tail)
-        unreadable += copy_around(path + tail, copy)
         shutil.copystat(path + tail, copy)
         give(copy, owner)
         fsync(copy)
-        step(f"copied {tail or 'main'}")
-    if hashes_of(str(part / os.path.basename(path))) != hashes:
-        shutil.rmtree(part)
-        raise WatchdogError(f"{path} changed while it was copied to quarantine; something still writes to it")
+    unreadable = sum(made.unreadable for made in copied.values())
     write_manifest(part, Manifest(path, now.isoformat(), hashes, why, unreadable=unreadable))
     give(part, owner)
+    target = folder / f"{stamp}-{(hashes.get('') or hashes.get('-wal', '0' * 16))[:16]}"
+    while target.exists():  # the same second and database, other sidecars
+        target = target.with_name(target.name + "+")
     os.rename(part, target)
     fsync(folder)
     step("quarantined")
     return target
+
+
+def _stamps(path: str) -> list[tuple[int, int, int] | None]:
+    """What changes when a process writes to the database or its sidecars."""
+    found: list[tuple[int, int, int] | None] = []
+    for part in PARTS:
+        try:
+            status = os.stat(path + part)
+            found.append((status.st_ino, status.st_size, status.st_mtime_ns))
+        except FileNotFoundError:
+            found.append(None)
+    return found
 
 
 def read_manifest(folder: Path) -> Manifest | None:
@@ -250,7 +276,7 @@ def put_in_place(path: str, built: str, saved: Path, done: Manifest) -> bool:
     write_json(journal_of(path), {"quarantine": str(saved), "manifest": asdict(done)}, owner)
     step("journal built")
     try:
-        return finish(path) is not None
+        return finish(path, resumed=False) is not None
     except WatchdogError:  # a process opened it: what was built may be old before it has closed
         forget(path)
         raise
@@ -264,7 +290,7 @@ def forget(path: str) -> None:
     fsync(os.path.dirname(path))
 
 
-def finish(path: str) -> tuple[Path, Manifest] | None:
+def finish(path: str, resumed: bool = True) -> tuple[Path, Manifest] | None:
     """The swap itself, also as the resume of one that was cut short.
 
     What was done and the quarantine folder of the original; None when there was nothing to finish, or when
@@ -281,7 +307,8 @@ def finish(path: str) -> tuple[Path, Manifest] | None:
         forget_quietly(path)  # built, but never declared good
         return None
     if tmp.exists():
-        if not _unchanged(path, tmp, saved, done):
+        built = sha256(str(tmp)) == done.healed if resumed else True
+        if not built or not _unchanged(path, saved):
             forget(path)
             return None
         refuse_if_open(path)
@@ -307,11 +334,11 @@ def forget_quietly(path: str) -> None:
         forget(path)
 
 
-def _unchanged(path: str, tmp: Path, saved: Path, done: Manifest) -> bool:
+def _unchanged(path: str, saved: Path) -> bool:
     """Whether the original is still what was saved: else what was built from the old bytes is worthless."""
     manifest = read_manifest(saved)
     main = sha256(path) if os.path.exists(path) else ""
-    if manifest is None or sha256(str(tmp)) != done.healed or main not in ("", manifest.hashes.get("")):
+    if manifest is None or main not in ("", manifest.hashes.get("")):
         return False
     for part in PARTS[1:]:
         here = path + part

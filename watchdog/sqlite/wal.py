@@ -82,17 +82,43 @@ def _chain(fd: int, size: int, head: bytes) -> Chain | None:
     So a header that was written for another round of frames proves nothing.
     """
     declared = struct.unpack_from(">I", head, 8)[0]
-    for page_size in (declared,) if declared in SIZES else SIZES:
+    for page_size in sorted(SIZES, key=lambda size: size != declared):
         frame = os.pread(fd, 24 + page_size, 32)
         if len(frame) < 24 + page_size:
-            break
+            continue
         salts, carried = struct.unpack_from(">2I", frame, 8), struct.unpack_from(">2I", frame, 16)
         for order in "<>":
             starts = struct.unpack_from(">2I", head, 24), checksum(head[:24], order)
             for start in starts:
                 if checksum(frame[24:], order, checksum(frame[:8], order, start)) == carried:
                     return page_size, order, salts, start
+            start = _start(frame, order, carried)
+            if _made_by_a_header(start, order, page_size, frame[8:16]):
+                return page_size, order, salts, start
     return None
+
+
+ROUNDS = 2000  # of a WAL, which its header counts
+
+
+def _start(frame: bytes, order: str, carried: tuple[int, int]) -> tuple[int, int]:
+    """What the checksum began with before this frame, if the frame is whole: the sum taken backwards."""
+    data = frame[:8] + frame[24:]
+    words = struct.unpack(f"{order}{len(data) // 4}I", data)
+    first, second = carried
+    for at in range(len(words) - 2, -1, -2):
+        second = second - words[at + 1] - first & 0xFFFFFFFF
+        first = first - words[at] - second & 0xFFFFFFFF
+    return first, second
+
+
+def _made_by_a_header(start: tuple[int, int], order: str, page_size: int, salts: bytes) -> bool:
+    """Whether a header with these salts has this checksum: all else in it is known, but for the round."""
+    magic = WAL_MAGIC[order == ">"]
+    return any(
+        checksum(struct.pack(">4I", magic, 3007000, page_size, number) + salts, order) == start
+        for number in range(ROUNDS)
+    )
 
 
 def _behind(

@@ -31,6 +31,9 @@ class Testimony:
     lost: dict[str, Counter[int]] = field(default_factory=dict)
     # of tables without rowid only their number is known: at least and at most
     lost_more: dict[str, tuple[int, int]] = field(default_factory=dict)
+    exact: dict[str, int] = field(
+        default_factory=dict
+    )  # lost rows of such a table, where a whole index names all
     doubtful: dict[str, dict[int, str]] = field(default_factory=dict)  # rows that a witness disproves
     disagreements: list[Disagreement] = field(default_factory=list)
     proven: set[str] = field(default_factory=set)  # tables whose rows a whole index names one by one
@@ -128,12 +131,16 @@ def _compare(survey: Survey, of: tuple[str, str], other: tuple[Pages, Tree], fou
     if not old and not new:
         if whole and not is_partial(sql):
             found.proven.add(table)
+            if not layout.rowid:
+                found.exact.setdefault(table, 0)
         return
     fits = [record for record in old if _width(record, survey.pages.encoding) == width]
     if not layout.rowid:
         # An entry that only one side has is of a lost row, or of one whose key was altered.
         least, most = found.lost_more.get(table, (0, 0))
         found.lost_more[table] = (max(least, len(fits) - len(new)), max(most, len(fits)))
+        if whole and not new and len(fits) == len(old) and not is_partial(sql):
+            found.exact[table] = len(old)
         if new and whole:
             found.disagreements.append(Disagreement(WitnessKind.INDEX, table, len(new), index))
         return
