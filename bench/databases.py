@@ -114,6 +114,11 @@ def can_recover() -> bool:
         return read(path).get("t") == {1: (42,)}
 
 
+def recover_version() -> str:
+    found = subprocess.run(["sqlite3", "--version"], capture_output=True, text=True).stdout.split()
+    return f"; `.recover` is that of SQLite {found[0]}" if found else ""
+
+
 def hermes(venv: Path, *words: str) -> Callable[[Path], str]:
     def run(path: Path) -> str:
         environment = {**os.environ, "HERMES_HOME": str(path.parent)}
@@ -232,6 +237,7 @@ def main() -> None:
     args = parser.parse_args()
     if args.rounds:
         sys.exit(play(args.first, args.rounds))
+    sandbox.run = generated.in_this_process
     capable = can_recover()
     text = []
     for kind in args.kinds.split(","):
@@ -244,7 +250,8 @@ def main() -> None:
         text += ["", *table(kind, args.rows, args.seeds, ways)]
     note = (
         f"Rows identical in every column, in percent; {args.rows} messages, tasks or responses, "
-        f"{args.seeds} {'draw' if args.seeds == 1 else 'draws'} per fault, no backup, SQLite {sqlite3.sqlite_version}."
+        f"{args.seeds} {'draw' if args.seeds == 1 else 'draws'} per fault, no backup, SQLite {sqlite3.sqlite_version}"
+        f"{recover_version() if capable else ''}."
     )
     if not capable:
         note += (

@@ -125,7 +125,7 @@ def closing(report: HealReport) -> str:
         saved = _rows(report.there - report.lost)
         would = f"a heal would save all {saved}" if report.nothing_lost else f"a heal would save {saved}"
         return "; ".join(["dry run, nothing was changed", would, *(() if report.nothing_lost else parts)])
-    if report.tables and not report.nothing_lost:
+    if report.tables and not report.nothing_lost and not report.uncounted:
         parts.append("everything else is identical")
     if report.quarantine:
         parts.append(f"the broken file is kept in {shown(report.quarantine)}")

@@ -186,7 +186,9 @@ class Done(StrEnum):
     SET_ASIDE = "done.set-aside"
     COMMAND = "done.command"
     ROWS_LOST = "done.rows-lost"
+    ROWS_BETWEEN = "done.rows-between"
     ROWS_DOUBTFUL = "done.rows-doubtful"
+    ROWS_UNCOUNTED = "done.rows-uncounted"
     BACKUP = "done.backup"
     KEPT = "done.kept"
 

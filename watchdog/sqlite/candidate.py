@@ -1,14 +1,15 @@
-"""What a repair has to work with, and the healed copies that it makes."""
+"""What a repair has to work with, the healed copies that it makes, and the gate that each must pass."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from watchdog.sqlite import checks
+from watchdog.sqlite.adoption import KnownRows
 from watchdog.sqlite.disagreement import Disagreement, WitnessKind
 from watchdog.sqlite.format import SchemaObject
-from watchdog.sqlite.losses import KnownRows
 from watchdog.sqlite.readonly import connect
 from watchdog.sqlite.rebuilt import Tally
 from watchdog.sqlite.schema import (
@@ -114,6 +115,42 @@ def judged(candidate: Candidate, job: DatabaseRepair, survey: Survey | None, reb
         doubtful={table: rows for table, rows in doubtful.items() if rows},
         disagreements=tuple(disagreements),
     )
+
+
+def why_not(
+    candidate: str, wanted: Sequence[SchemaObject], at_least: Mapping[str, int], proved: bool = False
+) -> list[str]:
+    """The reasons why a candidate may not pass; [] when it may.
+
+    `proved`: its structure and full text were checked when it was built.
+    """
+    db = connect(candidate, "mode=rw")
+    try:
+        faults = [] if proved else list(checks.integrity(db)[:3])
+        if faults:
+            return faults
+        if not proved:
+            faults += checks.fts_counts(db)
+            faults += checks.fts_content(db)
+        have = {(kind, name.lower()) for kind, name in checks.schema(db)}
+        faults += [
+            f"{entry.type} {entry.name} is missing"
+            for entry in wanted
+            if entry.sql
+            and (entry.type, entry.name.lower()) not in have
+            and not entry.name.startswith("sqlite_stat")
+        ]
+        rows = checks.counts(db)
+        faults += [
+            f"{table} has {rows.get(table, 0)} rows, the damaged file has {least}"
+            for table, least in at_least.items()
+            if rows.get(table, 0) < least
+        ]
+    except sqlite3.Error as error:
+        return [str(error)]
+    finally:
+        db.close()
+    return faults
 
 
 def all_saved(file: str) -> dict[str, Tally]:

@@ -14,8 +14,8 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import Any
 
-from watchdog.sqlite import checks, gate
-from watchdog.sqlite.candidate import Candidate, DatabaseRepair, Tick, all_saved, judged, percent
+from watchdog.sqlite import checks
+from watchdog.sqlite.candidate import Candidate, DatabaseRepair, Tick, all_saved, judged, percent, why_not
 from watchdog.sqlite.damaged_file import open_damaged
 from watchdog.sqlite.disagreement import UNCOUNTED, Disagreement, WitnessKind, sentences
 from watchdog.sqlite.format import Bad
@@ -135,7 +135,7 @@ def _candidates(job: DatabaseRepair, tick: Tick) -> Iterator[Candidate]:
             if built is Built.NO:
                 _remove(file)
                 continue
-            reasons = gate.why_not(file, wanted, least, built is Built.PROVED)
+            reasons = why_not(file, wanted, least, built is Built.PROVED)
             yield (
                 Candidate(name, file, refused=tuple(reasons))
                 if reasons
@@ -189,7 +189,7 @@ def _restored(job: DatabaseRepair) -> Iterator[Candidate]:
         return
     file = os.path.join(job.work, "restore.db")
     shutil.copyfile(job.known.backup, file)
-    reasons = gate.why_not(file, (), {})
+    reasons = why_not(file, (), {})
     set_mode(file, True)
     tallies = {table: Tally(reconstructed=tally.saved) for table, tally in all_saved(file).items()}
     rows = sum(tally.reconstructed for tally in tallies.values())

@@ -15,13 +15,13 @@ from pathlib import Path
 
 from watchdog.errors import WatchdogError
 from watchdog.sqlite import backup, checks, sandbox, swap
+from watchdog.sqlite.adoption import KnownRows
 from watchdog.sqlite.backup import SnapshotReport, snapshot
 from watchdog.sqlite.candidate import DatabaseRepair
 from watchdog.sqlite.faults import Fault
 from watchdog.sqlite.format import SchemaObject
 from watchdog.sqlite.grade import Deep, Verdict, drift
 from watchdog.sqlite.inspect import look, observe
-from watchdog.sqlite.losses import KnownRows
 from watchdog.sqlite.migrate import MigrateReport, migrate
 from watchdog.sqlite.schema import Reference, is_virtual, nearest, releases
 from watchdog.sqlite.strategies import AS_IT_IS

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from watchdog.sqlite import checks, gate
-from watchdog.sqlite.candidate import DatabaseRepair, Tick
+from watchdog.sqlite import checks
+from watchdog.sqlite.candidate import DatabaseRepair, Tick, why_not
 from watchdog.sqlite.format import SchemaObject
 from watchdog.sqlite.inspect import observe
 from watchdog.sqlite.readonly import connect, uri
@@ -39,7 +39,7 @@ def repair(job: DatabaseRepair, tick: Tick) -> dict[str, Any]:
     tallies = _merge(file, job.known.backup, aside)
     furnish(file, aside)
     least = {table: tally.saved + tally.reconstructed for table, tally in tallies.items()}
-    refused = gate.why_not(file, entries, least)
+    refused = why_not(file, entries, least)
     return _result(file, tallies, refused)
 
 

@@ -8,12 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from watchdog.sqlite import checks
-from watchdog.sqlite.adoption import TablePart
+from watchdog.sqlite.adoption import KnownRows, Losses, TablePart
 from watchdog.sqlite.carve import carve
 from watchdog.sqlite.format import Bad, Value, read_page, read_record
 from watchdog.sqlite.from_backup import compare, correct, merge
 from watchdog.sqlite.layout import Layout, best, impossible
-from watchdog.sqlite.losses import KnownRows, Losses
 from watchdog.sqlite.page_scan import (
     DOUBLE,
     FREE,

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 
-from watchdog.sqlite import checks, gate
-from watchdog.sqlite.candidate import Candidate, DatabaseRepair, Tick, judged, percent
+from watchdog.sqlite import checks
+from watchdog.sqlite.candidate import Candidate, DatabaseRepair, Tick, judged, percent, why_not
 from watchdog.sqlite.damaged_file import open_damaged, widths
 from watchdog.sqlite.disagreement import Disagreement, WitnessKind
 from watchdog.sqlite.format import SchemaObject
@@ -62,7 +62,7 @@ def scan(job: DatabaseRepair, tick: Tick) -> Candidate:
             fresh.close()
         set_mode(file, opened.header.wal_mode if opened.header else True)
         least = {table: tally.saved + tally.reconstructed for table, tally in result.tallies.items()}
-        refused = gate.why_not(file, entries, least)
+        refused = why_not(file, entries, least)
         if not sum(least.values()):
             refused.append("not one row was found")
         gone = {entry.name: _nowhere_to_put(survey, entry) for entry in wanted.gone if entry.type == "table"}

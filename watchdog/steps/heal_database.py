@@ -67,9 +67,14 @@ def run(args: Args, machine: Machine) -> Outcome:
     well = report.after.grade in ("well", "drifted") or report.strategy == heal.SET_ASIDE
     how = _how(report.strategy) if report.strategy else Reason(Failed.NOTHING_DONE)
     reason = how if well else Reason(Failed.NOT_HEALED, {"how": how, "fault": plain(report.after.fault)})
+    if report.uncounted:
+        reason = Reason(Done.ROWS_UNCOUNTED, {"result": reason})
     if report.in_doubt:
         reason = Reason(Done.ROWS_DOUBTFUL, {"count": report.in_doubt, "result": reason})
-    if report.lost:
+    if report.lost_most > report.lost:
+        bounds = {"least": report.lost, "most": report.lost_most}
+        reason = Reason(Done.ROWS_BETWEEN, {**bounds, "result": reason})
+    elif report.lost:
         reason = Reason(Done.ROWS_LOST, {"count": report.lost, "result": reason})
     if report.quarantine:
         reason = Reason(Done.KEPT, {"result": reason, "path": str(report.quarantine)})
