@@ -226,10 +226,10 @@ def test_a_wal_whose_header_is_damaged_gives_its_rows_when_the_first_frame_prove
     assert len(inject.rows(path)["t"]) == 150
 
 
-def test_a_wal_without_a_header_is_never_called_whole(tmp_path):
+def test_a_wal_without_a_header_and_a_first_frame_is_never_called_whole(tmp_path):
     path = made(tmp_path / "x.db", *PLAIN)
     crashed_wal(path)
-    write(Path(f"{path}-wal"), 0, bytes(32))
+    write(Path(f"{path}-wal"), 0, bytes(32 + 24))
     report = heal(path)
     assert not report.ok
     assert any("-wal" in text for text in report.says)

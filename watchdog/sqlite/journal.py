@@ -51,7 +51,8 @@ def read_journal(fd: int, main: int) -> Journal:
         pages = counts  # a size that is too small would cut pages off
     if not _proved(fd, sector, page_size, nonce):
         nonce = _nonce(fd, sector, page_size)
-    header = _header(found, (nonce, pages, sector, page_size))
+    count = struct.unpack_from(">I", head, 8)[0] or 0xFFFFFFFF
+    header = MAGIC + struct.pack(">5I", count, nonce, pages, sector, page_size)
     return replace(
         found,
         pages=pages,
@@ -67,11 +68,6 @@ def _takes_back(fd: int, main: int, journal: Journal) -> bool:
         os.pread(fd, size, at) != os.pread(main, size, (number - 1) * size)
         for number, at in journal.frames.items()
     )
-
-
-def _header(found: Journal, fields: tuple[int, int, int, int]) -> bytes:
-    count = len(found.frames) if found.counted else 0xFFFFFFFF
-    return MAGIC + struct.pack(">5I", count, *fields)
 
 
 def mend_header(path: str) -> None:
@@ -134,8 +130,10 @@ def _headless(fd: int, main: int, size: int) -> Journal:
         if before[24:28] != data[24:28] or not before:
             return Journal()
         pages = struct.unpack_from(">I", before, 28)[0]
-        found = Journal(True, page_size, pages, frames, rest.torn, counted=False)
-        return replace(found, header=_header(found, (nonce, pages, sector, page_size)))
+        header = MAGIC + struct.pack(
+            ">5I", (offset - sector) // (page_size + 8), nonce, pages, sector, page_size
+        )
+        return Journal(True, page_size, pages, frames, rest.torn, counted=False, header=header)
     return Journal()
 
 
