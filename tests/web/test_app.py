@@ -145,6 +145,7 @@ def test_the_page_is_shown_with_headers_that_keep_others_out(site: Site) -> None
     cookie = headers["set-cookie"].lower()
     assert "samesite=strict" in cookie and "httponly" in cookie
     assert headers["cache-control"] == "no-store" and headers["x-frame-options"] == "DENY"
+    assert headers["connection"] == "close", "no form is sent twice"
     assert "server" not in headers and len(text) < 100_000
 
 

@@ -41,6 +41,8 @@ def headers() -> dict[str, str]:
         "Cross-Origin-Opener-Policy": "same-origin",
         "Cross-Origin-Resource-Policy": "same-origin",
         "Cache-Control": "no-store",
+        # A browser sends a form again by itself when a connection that it used before ends under it.
+        "Connection": "close",
     }
 
 
