@@ -118,7 +118,7 @@ def english(template: str, fields: Mapping[str, Any], now: datetime) -> str:
         if isinstance(value, datetime):
             return ago(value, now) if spec == "ago" else clock(value)
         if isinstance(value, timedelta):
-            return spell(value)
+            return ago(now - value, now) if spec == "ago" else spell(value)
         return counted(value, spec) if "|" in spec else str(value)
 
     return fill(template, fields, show)

@@ -142,7 +142,7 @@ def test_a_no_wins_over_a_yes_until_the_first_step(store, machine):
     told = no(store, two, by="bob", via="ntfy/bob", allowed=["bob"])
     assert told.ok and told.reason.key == Said.STOPPED
     assert said(yes(store, three, by="cid", via="ntfy/cid", allowed=["cid"])).startswith(
-        f"plan {plan.id} was already refused by bob via ntfy/bob"
+        f"plan {plan.id} was already refused by bob via ntfy"
     )
     outcome = carry_out(plan.id, RepairJob(store, machine.world(), machine.look_again))[-1]
     assert not outcome.ok and machine.ran == [] and rows.get(store, plan.id).state == "refused"

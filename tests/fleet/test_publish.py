@@ -250,4 +250,4 @@ def test_without_the_extra_the_note_says_what_to_install(store, fleet, tmp_path:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     settings = fleet(textfile=str(tmp_path), postgres="host=/nowhere")
     notes = publish(checked(store), store, settings, NOW)
-    assert sum("comes with the extra 'fleet'" in note for note in notes) == 2
+    assert sum("pipx install --force 'hermes-watchdog[fleet]'" in note for note in notes) == 2

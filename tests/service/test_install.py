@@ -438,4 +438,4 @@ def test_without_a_home_or_a_crontab_command_nothing_is_written(
     assert "there is no 'crontab' command on this machine" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["install", "--home", str(fake_cron.parent)])
-    assert "--cron --systemd-timer --daemon is required" in capsys.readouterr().err
+    assert "write one of --cron --systemd-timer --daemon" in capsys.readouterr().err

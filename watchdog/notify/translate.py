@@ -5,7 +5,7 @@ named by its path ("hold.cooling-down"). A leaf with the forms `one` and `other`
 
     {at}       a datetime: the reader's clock        {at:ago}     "26 minutes ago", "just now"
     {at:exact} with seconds
-    {span}     a timedelta: "26 minutes"             {span:short} "26 min"
+    {span}     a timedelta: "26 minutes"             {span:short} "26 min"; {span:ago} "26 minutes ago", "just now"
     {why}      a reason: its own sentence            {names}      a tuple: a list
     {count:chat|chats}   "1 chat", "3 chats"         {text}       text, made harmless
     {watchdog} how a person calls this watchdog, with the options that this home needs; {program} without them
@@ -101,6 +101,8 @@ def _shown(words: Words, now: datetime, clean: Clean, name: str, value: Any, spe
             return sentence(value.reason, words, now, clean)
         case datetime():
             return words.ago(value, now) if spec == "ago" else words.at(value, now, exact=spec == "exact")
+        case timedelta() if spec == "ago":
+            return words.ago(now - value, now)
         case timedelta():
             return words.short(value) if spec == "short" else words.span(value)
         case tuple() | list():
