@@ -93,7 +93,7 @@ def test_a_plan_is_approved_by_a_person_and_the_page_shows_the_result(site: Site
     browser.follow("button.yes")
     until(browser, "done by page")
     browser.picture(PICTURES / "plan-done-1280.png")
-    assert "done" in site.state() and "via page" in site.run("plan", "1")
+    assert "done" in site.state() and "via the status page" in site.run("plan", "1")
 
 
 def test_a_plan_is_refused(site: Site, browser: Browser) -> None:

@@ -164,7 +164,9 @@ def test_a_code_of_the_message_approves_once_and_is_recorded_as_every_other_answ
     assert site.post(form)[0] == 303
     assert site.state() == "approved" and site.carried_out == [1]
     status, text = site.post(form)  # a replay
-    assert status == 410 and "already approved by page via the status page" in text and site.carried_out == [1]
+    assert (
+        status == 410 and "already approved by page via the status page" in text and site.carried_out == [1]
+    )
     with site.job.store() as store:
         answered = [line for line in rows.audit_lines(store, 1) if line["what"] == "approved"]
     assert [(line["by"], line["via"]) for line in answered] == [("page", "page")]

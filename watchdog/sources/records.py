@@ -363,7 +363,7 @@ class RecordReader:
         """(why a record is not believed, whether a user name may have written it)."""
         doubt = Doubt() if self.behind_torn else self.doubts.of(block, start)
         if doubt is not None and doubt.forged:
-            return "it follows a user name with a line break in it", None
+            return "a record that follows a user name with a line break in it", None
         return "", doubt
 
     def _after_torn(self, block: bytes, start: int, stop: int) -> None:
