@@ -126,6 +126,17 @@ def record(report: Report, run: Run) -> Report:
     return replace(report, changes=changes, newly_blind=newly_blind)
 
 
+def record_ends(report: Report, afterwards: Report, run: Run) -> Report:
+    """Remember at once what repairs have ended. What is new since the check began waits for the next one, so that
+    two looks within seconds never confirm a fault.
+    """
+    ended = store.record_ends(run.memory, afterwards.changes)
+    gone = {change.incident.id for change in ended}
+    going_on = [change for change in report.changes if change.incident.id not in gone]
+    kept = tuple(incident for incident in report.kept if incident.id not in gone)
+    return replace(report, changes=(*going_on, *ended), kept=kept)
+
+
 def hear(run: Run, wait: timedelta = AT_ONCE) -> tuple[tuple[ReplyResult, ...], tuple[str, ...]]:
     """The answers since the last look, and what did not work; waits this long for one while a question is open."""
     if not run.settings.notify.replies.channels or not store.any_asked(run.memory):
@@ -145,10 +156,7 @@ def act_and_tell(report: Report, run: Run) -> Report:
 
 
 def act(report: Report, run: Run) -> Report:
-    """Propose for what is open, record what needs a person's answer, carry out what was approved.
-
-    What was done is looked at again and remembered at once, so that no command calls open what was just repaired.
-    """
+    """Propose for what is open, record what needs a person's answer, carry out what was approved."""
     wrong = store.all_incidents(run.memory, only_open=True)
     waiting, cut_off = store.work_left(run.memory)
     if not waiting and not any(incident.needs_plan for incident in wrong):
@@ -157,8 +165,7 @@ def act(report: Report, run: Run) -> Report:
     plans = ask(wrong, report.not_checked, run, machine)
     outcomes = repair.carry_out_approved(run.memory, machine, look_again(run, machine))
     if any(outcome.verified for outcome in outcomes):
-        afterwards = replace(run, now=machine.clock())
-        report = record(check(afterwards, run.start), afterwards)
+        report = record_ends(report, check(replace(run, now=machine.clock()), run.start), run)
     return replace(report, plans=plans, outcomes=outcomes, cut_off=store.work_left(run.memory)[1])
 
 

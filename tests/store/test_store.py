@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from machines import START
+from machines import START, incident
 
 from watchdog.errors import WatchdogError
 from watchdog.job import find_job
+from watchdog.model import Change
 from watchdog.service.check import check_once
-from watchdog.store import Store
+from watchdog.store import Store, all_incidents, record_ends
 from watchdog.store.audit import audit, verify
+from watchdog.store.incidents import save_changes
 from watchdog.store.retention import forget_old
 from watchdog.store.times import stamp
 
@@ -106,3 +109,16 @@ def test_the_first_check_of_a_day_forgets_what_is_old(tmp_path):
     assert tries() == 1
     check_once(job, START + timedelta(days=1))
     assert tries() == 0
+
+
+def test_a_second_look_within_a_check_ends_incidents_and_confirms_none():
+    repaired = replace(incident("gateway-down", ""), id=0)
+    suspected = replace(incident("cron-overdue", ""), id=0, status="suspected")
+    with Store.in_memory() as store:
+        saved = save_changes(store, [Change("opened", repaired), Change("suspected", suspected)])
+        ended = replace(saved[0].incident, status="resolved", resolved_at=START)
+        confirmed = replace(saved[1].incident, status="open")
+        changes = record_ends(store, [Change("resolved", ended), Change("opened", confirmed)])
+        kept = {each.rule: each.status for each in all_incidents(store)}
+    assert [change.what for change in changes] == ["resolved"]
+    assert kept == {"gateway-down": "resolved", "cron-overdue": "suspected"}

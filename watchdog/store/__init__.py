@@ -5,7 +5,7 @@ from watchdog.values import TYPE_CHECKING, lazy
 
 if TYPE_CHECKING:
     from watchdog.store.examine import newer, problems
-    from watchdog.store.incidents import all_incidents, known_incidents, record_check
+    from watchdog.store.incidents import all_incidents, known_incidents, record_check, record_ends
     from watchdog.store.measurements import failed_restarts, past_measurements
     from watchdog.store.messages import QUESTIONS, worth_telling
     from watchdog.store.migrations import bring_up_to_date
@@ -28,6 +28,7 @@ __all__ = [
     "past_measurements",
     "problems",
     "record_check",
+    "record_ends",
     "recording",
     "set_armed",
     "work_left",
@@ -38,7 +39,7 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     examine=("newer", "problems"),
-    incidents=("all_incidents", "known_incidents", "record_check"),
+    incidents=("all_incidents", "known_incidents", "record_check", "record_ends"),
     measurements=("failed_restarts", "past_measurements"),
     messages=("QUESTIONS", "worth_telling"),
     migrations=("bring_up_to_date",),

@@ -151,6 +151,12 @@ def record_check(store: Store, report: Report, rules: Iterable[str]) -> tuple[tu
     return changes, newly_blind
 
 
+def record_ends(store: Store, changes: Iterable[Change]) -> tuple[Change, ...]:
+    """Those of the changes that end an incident are written, and no others."""
+    with store.atomic():
+        return save_changes(store, [change for change in changes if change.incident.status == "resolved"])
+
+
 @reads_rows
 def last_runs(store: Store | None) -> dict[str, datetime]:
     """When each rule was last evaluated."""
