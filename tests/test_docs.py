@@ -303,3 +303,11 @@ def test_the_files_with_versions_hold_no_address():
     for name in ("constraints.txt", "requirements/install.txt", "requirements/tools.txt"):
         text = (ROOT / name).read_text("utf-8")
         assert "://" not in text and "--index" not in text and "\n-e" not in text, name
+
+
+def test_the_paths_through_the_code_name_modules_that_exist():
+    page = (ROOT / "docs" / "design.md").read_text("utf-8")
+    paths = page.partition("## Four paths")[2].partition("\n## ")[0]
+    modules = {path.stem for path in (ROOT / "watchdog").rglob("*.py")}
+    for name in re.findall(r"`([a-z_/]+)`", paths):
+        assert (ROOT / "watchdog" / f"{name}.py").exists() if "/" in name else name in modules, name
