@@ -20,7 +20,9 @@ def test_a_hung_chat_is_restarted_away_while_a_slow_one_is_left_alone(lab, versi
     it.gateway.tell("please never answer", chat=42)
     it.gateway.tell("please work slowly", chat=43)
     # One member of a group hangs while another is answered: the log names only the group.
-    it.gateway.tell("please never answer", chat=-100, user=7, title="Team")
+    # The words differ from the other hung chat's: two messages with the same words that arrive between
+    # two records of the agent cannot be told apart, and the first is then "cannot see" (docs/security.md).
+    it.gateway.tell("please never answer the team", chat=-100, user=7, title="Team")
     it.gateway.wait_for("inbound message: platform=telegram .*chat=-100")
     it.gateway.answers("and me?", chat=-100, user=8, title="Team")
     it.gateway.wait_for("tool terminal completed", times=2, name="agent.log")
@@ -29,7 +31,11 @@ def test_a_hung_chat_is_restarted_away_while_a_slow_one_is_left_alone(lab, versi
         return it.watchdog.json("check", "--dry-run")["incidents"]
 
     found = until(
-        lambda: one if len(one := stuck()) >= 2 else None, "both hung chats are found", within=120, every=2
+        lambda: one if len(one := stuck()) >= 2 else None,
+        "both hung chats are found",
+        within=120,
+        every=2,
+        explain=lambda: it.watchdog("check", "--dry-run").text,
     )
     found = {one["key"].partition("/")[2].split(" ")[0]: one["says"] for one in found}
     assert set(found) == {"42", "-100"}, f"and not the slow one: {found}"
