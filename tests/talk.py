@@ -303,7 +303,13 @@ class Matrix(Server):
         told = {"msgtype": "m.text", "body": body, **content}
         stamp = int(time.time() * 1000)
         self.events.append(
-            {"type": "m.room.message", "sender": sender, "content": told, "origin_server_ts": stamp}
+            {
+                "type": "m.room.message",
+                "event_id": f"$e{len(self.events) + 1}",
+                "sender": sender,
+                "content": told,
+                "origin_server_ts": stamp,
+            }
         )
 
     def answer(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
@@ -318,8 +324,9 @@ class Matrix(Server):
             return 200, json.dumps({"event_id": f"$e{len(self.events)}"}).encode()
         query = parse_qs(url.query)
         since = int(query.get("since", ["s0"])[0][1:])
-        limit = json.loads(query["filter"][0])["room"]["timeline"]["limit"]
-        new = self.events[since:]
+        only = json.loads(query["filter"][0])["room"]["timeline"]
+        limit, senders = only["limit"], only.get("senders")
+        new = [event for event in self.events[since:] if senders is None or event["sender"] in senders]
         timeline = {"events": new[-limit:], "limited": len(new) > limit}
         answer = {
             "next_batch": f"s{len(self.events)}",

@@ -29,7 +29,7 @@ from watchdog.approval.record import COMMAND_LINE, GivenAnswer, answer, new_code
 from watchdog.config.settings import Limits
 from watchdog.model import Plan, plain
 from watchdog.notify.translate import in_english
-from watchdog.repair import carry_out_approved
+from watchdog.repair import RepairJob, carry_out_approved
 from watchdog.steps import add_column, heal_database
 from watchdog.steps.common import ok
 from watchdog.store import Store
@@ -61,7 +61,7 @@ class Timeline:
         machine.wrong = [replace(one, last_seen_at=machine.now) for one in machine.wrong]
         before = rows.history(store, machine.now).disarmed
         self.plans = ask(machine, store)
-        outcomes = carry_out_approved(store, machine.world(), machine.look_again)
+        outcomes = carry_out_approved(RepairJob(store, machine.world(), machine.look_again))
         after = rows.history(store, machine.now).disarmed
         if outcomes:
             self.said.append(said(outcomes[-1]))

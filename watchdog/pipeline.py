@@ -30,7 +30,7 @@ from watchdog.values import TYPE_CHECKING, replace
 if TYPE_CHECKING:
     from watchdog.approval import ReplyResult
     from watchdog.gateway import Machine
-    from watchdog.repair import Look, LookAgain
+    from watchdog.repair import Look, LookAgain, RepairJob
 
 AT_ONCE = timedelta(0)
 
@@ -79,6 +79,13 @@ def look_again(run: Run, machine: Machine) -> LookAgain:
         return repair.Look.of(report, run.book)
 
     return look
+
+
+def repair_job(run: Run, machine: Machine) -> RepairJob:
+    """What a repair works with: it looks again, and hears a no until it can no longer stop."""
+    return repair.RepairJob(
+        run.memory, machine, look_again(run, machine), lambda: hear(replace(run, now=machine.clock()))
+    )
 
 
 def check(run: Run, start: datetime | None) -> Report:
@@ -163,7 +170,7 @@ def act(report: Report, run: Run) -> Report:
         return replace(report, cut_off=cut_off)
     machine = run.machine(report.turns)
     plans = ask(wrong, report.not_checked, run, machine)
-    outcomes = repair.carry_out_approved(run.memory, machine, look_again(run, machine))
+    outcomes = repair.carry_out_approved(repair_job(run, machine))
     if any(outcome.verified for outcome in outcomes):
         report = record_ends(report, check(replace(run, now=machine.clock()), run.start), run)
     return replace(report, plans=plans, outcomes=outcomes, cut_off=store.work_left(run.memory)[1])

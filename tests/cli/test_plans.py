@@ -8,6 +8,7 @@ import shlex
 import shutil
 import sqlite3
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -18,8 +19,10 @@ from watchdog import gateway
 from watchdog.approval.record import GivenAnswer, answer, new_code
 from watchdog.cli import main
 from watchdog.cli import plans as commands
+from watchdog.gateway import Machine as World
 from watchdog.job import Run
 from watchdog.model import Change
+from watchdog.repair import RepairJob
 from watchdog.service import answering
 from watchdog.store import Store
 from watchdog.store.incidents import save_changes
@@ -34,7 +37,14 @@ def shell(tmp_path, monkeypatch, capsys):
     machine = Machine(home, now=now, wrong=[incident(at=now)], cured_by=Machine.restarted)
     for module in (commands, answering):
         monkeypatch.setattr(module, "machine_of", lambda job: machine.world())
-    monkeypatch.setattr(answering, "look_again", lambda *_: machine.look_again)
+    say_no: list[Callable[[Run], None]] = []
+
+    def repair_job(run: Run, world: World) -> RepairJob:
+        return RepairJob(
+            run.memory, world, machine.look_again, lambda: [refuse(run) for refuse in say_no[:1]]
+        )
+
+    monkeypatch.setattr(answering, "repair_job", repair_job)
 
     def say(*words: str, stdin: str = "") -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
@@ -59,6 +69,7 @@ def shell(tmp_path, monkeypatch, capsys):
     (tmp_path / "state").mkdir()
     say("disarm"), say("arm")  # makes the folder of this home
     say.machine, say.question, say.store, say.capsys = machine, question, store, capsys  # type: ignore[attr-defined]
+    say.say_no = say_no  # type: ignore[attr-defined]
     return say
 
 
@@ -66,16 +77,15 @@ def code_of(shell) -> str:
     return shell("plan", "1", "--code", "--json")[1].split('"code": "')[1][:8]
 
 
-def test_a_no_that_waits_in_a_chat_stops_a_yes_that_is_typed_in_a_shell(shell, monkeypatch):
+def test_a_no_that_waits_in_a_chat_stops_a_yes_that_is_typed_in_a_shell(shell):
     shell.question()
     code = code_of(shell)
 
-    def hear(run: Run):
+    def refuse(run: Run) -> None:
         word = new_code(run.memory, 1, "ntfy:bob", run.now)
         answer(run.memory, GivenAnswer(word, False, "bob", "ntfy:bob", allowed=("bob",)), run.now)
-        return (), ()
 
-    monkeypatch.setattr(answering, "hear", hear)
+    shell.say_no.append(refuse)
     exit_code, out, _ = shell("approve", code)
     assert exit_code == 1 and shell.machine.ran == [] and "plan 1 is refused" in out, out
     what = [json.loads(line)["what"] for line in shell("audit", "--json")[1].splitlines()]

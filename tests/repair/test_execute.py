@@ -553,19 +553,19 @@ def test_killed_at_any_point_no_step_is_done_twice_and_a_stopped_gateway_is_told
     after = _machine(tmp_path, True)
     with Store.open(tmp_path / "state" / "watchdog.db") as store:
         if point == "checked":  # nothing had happened yet: it is carried out now, once
-            assert carry_out_approved(store, after.world(), after.look_again)[-1].ok
+            assert carry_out_approved(RepairJob(store, after.world(), after.look_again))[-1].ok
             return
         if point == "recorded":
             assert (
                 rows.get(store, 1).state == "done"
-                and carry_out_approved(store, after.world(), after.look_again) == ()
+                and carry_out_approved(RepairJob(store, after.world(), after.look_again)) == ()
             )
             return
-        told = carry_out_approved(store, after.world(), after.look_again)
+        told = carry_out_approved(RepairJob(store, after.world(), after.look_again))
         assert len(told) == 1 and "was cut off" in said(told[0]) and "resume 1" in said(told[0])
         if not after.alive:
             assert "THE GATEWAY IS NOT RUNNING" in said(told[0])
-        assert carry_out_approved(store, after.world(), after.look_again) == ()  # told once
+        assert carry_out_approved(RepairJob(store, after.world(), after.look_again)) == ()  # told once
         assert (
             (tmp_path / "ran").read_text().splitlines() == done if done else not (tmp_path / "ran").exists()
         )
@@ -644,6 +644,26 @@ def test_a_no_between_two_steps_stops_it_while_nothing_is_repaired_and_leaves_no
     ) == 2  # said, and heeded
 
 
+@pytest.mark.parametrize(("looks", "verbs"), [(1, []), (2, ["stop", "start"])])
+def test_a_no_that_waits_in_a_chat_is_heard_before_each_step_that_can_still_be_left_out(
+    store, machine, doctor, looks, verbs
+):
+    """Nobody else listens meanwhile: the check that carries it out is the one that reads the chats."""
+    machine.wrong = [BROKEN]
+    plan = approved(store, machine)
+    code, heard = new_code(store, plan.id, COMMAND_LINE, START), []
+
+    def hear():
+        heard.append(machine.now)
+        if len(heard) == looks:
+            assert answer(store, GivenAnswer(code, False, "bob", COMMAND_LINE), START).ok
+
+    outcomes = carry_out(plan.id, RepairJob(store, machine.world(), machine.look_again, hear))
+    assert doctor[0] == [] and machine.verbs() == verbs and machine.alive
+    assert outcomes[-1].reason.key == Ended.REFUSED and rows.get(store, plan.id).state == "refused"
+    assert len(heard) == looks
+
+
 def test_a_no_after_the_repair_does_not_leave_the_gateway_stopped(store, machine, doctor):
     machine.wrong = [BROKEN]
     plan = approved(store, machine)
@@ -687,7 +707,7 @@ def test_a_plan_that_was_cut_off_knows_the_start_command_that_was_approved(
             machine.alive, machine.pid = True, 900
             return ok(plain(args.do), plain("as told"))
 
-    job = RepairJob(store, after, machine.look_again, {**KINDS, "gateway": Gateway})
+    job = RepairJob(store, after, machine.look_again, kinds={**KINDS, "gateway": Gateway})
     machine.cured_by = lambda _: True
     outcomes = interrupted.resume_plan(plan.id, job, "ann")
     assert outcomes[-1].ok, outcomes
@@ -877,7 +897,7 @@ def test_killed_right_after_the_roll_back_it_is_told(tmp_path, monkeypatch):
     assert _died_at(tmp_path, "rolled back", 1, True)
     after = _machine(tmp_path, True)
     with Store.open(tmp_path / "state" / "watchdog.db") as store:
-        told = carry_out_approved(store, after.world(), after.look_again)
+        told = carry_out_approved(RepairJob(store, after.world(), after.look_again))
         assert "was cut off after step 3 of 3" in said(told[0]) and "the gateway runs" in said(told[0])
         assert "a step had failed" in said(
             interrupted.resume_plan(1, RepairJob(store, after.world(), after.look_again), "ann")[0]

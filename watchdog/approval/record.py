@@ -148,10 +148,11 @@ def answer(store: Store, reply: GivenAnswer, now: datetime, limits: Limits | Non
             "SELECT count(*) FROM wrong_tries WHERE via = ? AND by = ? AND at > ?",
             (reply.via, reply.by, stamp(now - limits.locked_for)),
         ).fetchone()[0]
-        if wrong >= limits.wrong_tries:
-            return Answer(False, Reason(Said.LOCKED, {**who, "count": wrong, "span": limits.locked_for}))
         row = _find(store, given)
-        if row is None or not _is_theirs(row, reply):
+        theirs = row is not None and _is_theirs(row, reply)
+        if wrong >= limits.wrong_tries and (reply.yes or not theirs):  # a no with its code always counts
+            return Answer(False, Reason(Said.LOCKED, {**who, "count": wrong, "span": limits.locked_for}))
+        if row is None or not theirs:
             db.execute(
                 "INSERT INTO wrong_tries (via, by, at) VALUES (?,?,?)", (reply.via, reply.by, stamp(now))
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -16,6 +16,7 @@ from watchdog.approval.questions import answered_text, close, is_drill, tell_pla
 from watchdog.config.settings import Channel, Limits
 from watchdog.fleet.mailbox_plan import digest_of_own
 from watchdog.model import Reason
+from watchdog.model.plan_reasons import Said
 from watchdog.notify.deliver import Messenger, english
 from watchdog.notify.sanitize import alias, fit
 from watchdog.store import plans as rows
@@ -25,6 +26,7 @@ from watchdog.values import replace
 EVERY = 2.0  # seconds between two looks
 EXPLAINED = 5  # wrong replies that get an explanation in one look; a flood gets no more
 TRIES = 20  # replies checked per channel and look; a flood is not read to its end
+NOS = 100  # and as many refusals: no flood hides one
 STRANGERS = 5  # lines in the audit per look, for the same reason
 NEWEST = 500  # replies of a flood that are looked at: the answer to today's question is among the newest
 VERBS = {
@@ -129,11 +131,9 @@ def check_replies(
     names = {approver.id or approver.name: approver.name for approver in channel.approvers}
     results: list[ReplyResult] = []
     notes = list(heard.notes)
-    strangers = skipped = 0
-    for reply in [reply for reply in heard.replies if reply.text][-NEWEST:]:
-        answer = parse(reply.text)
-        if answer is None and not attempted(reply.text):
-            continue
+    strangers = skipped = tries = 0
+    for reply, answer in _refusals_first(heard.replies, names):
+        no = answer is not None and not answer.yes
         own = rows.get(messenger.store, reply.seen.plan) if reply.seen else None
         if reply.seen and (own is None or own.plan.home != reply.seen.home):
             continue  # another home of this host hears the same mailbox
@@ -146,16 +146,18 @@ def check_replies(
                 who = reply.who if reply.who.startswith("@") else alias(reply.who)
                 given = give(answer.code, answer.yes, who, reply.place)
                 approval.answer(messenger.store, given, messenger.now)
-        elif len(results) >= TRIES:
+        elif not no and tries >= TRIES:
             skipped += 1
         elif answer is None:
+            tries += 1
             results.append(ReplyResult(reply, False, Reason("answer.unreadable"), by=by))
-        elif reply.seen and own and reply.seen.digest != digest_of_own(own.plan):
+        elif not no and reply.seen and own and reply.seen.digest != digest_of_own(own.plan):
             why = Reason("answer.not-the-plan", {"plan": own.id})
             giver = rows.Who(by, reply.place)
             rows.audit(messenger.store, "not the plan", messenger.now, own.plan, giver, reason=why)
             results.append(ReplyResult(reply, False, why, answer.yes, by, own.id))
         else:
+            tries += not no
             given = give(answer.code, answer.yes, by, reply.place)
             made = approval.answer(messenger.store, given, messenger.now, limits)
             results.append(ReplyResult(reply, made.ok, made.reason, answer.yes, by, made.plan_id))
@@ -168,9 +170,23 @@ def check_replies(
     return results, notes
 
 
+def _refusals_first(
+    replies: Sequence[Reply], names: Collection[str]
+) -> list[tuple[Reply, ParsedAnswer | None]]:
+    """What looks like an answer: each no of the people on the list, then the newest of all others."""
+    refusals: list[tuple[Reply, ParsedAnswer | None]] = []
+    others: list[tuple[Reply, ParsedAnswer | None]] = []
+    for reply in replies:
+        answer = parse(reply.text)
+        no = answer is not None and not answer.yes and reply.who in names
+        (refusals if no else others).append((reply, answer))
+    newest = [(reply, answer) for reply, answer in others[-NEWEST:] if answer or attempted(reply.text)]
+    return [*refusals[-NOS:], *newest]
+
+
 def _places_asked(messenger: Messenger) -> set[str]:
-    """Where an answer may come from: a yes while the question is open, a no until its plan is carried out."""
-    approved = {stored.id for stored in rows.in_state(messenger.store, "approved")}
+    """Where an answer may come from: a yes while the question is open, a no until its plan has ended."""
+    approved = {stored.id for stored in rows.in_state(messenger.store, "approved", "claimed")}
     return {
         place.name
         for question in questions.open_questions(messenger.store)
@@ -217,8 +233,12 @@ def _tell_all(result: ReplyResult, channel: Channel, messenger: Messenger) -> st
     text = context.text("drill.arrived" if question and is_drill(question.plan) else key, **fields)
     if question is not None:
         short = context.text("answer.approved" if result.yes else "answer.refused", **fields)
+        if result.reason.key == Said.STOPPING:
+            text = context.say(result.reason)
         end = answered_text(question, result.yes, text, context)
-        if result.yes:
+        if result.reason.key == Said.STOPPING:
+            tell_places(question, end, messenger)  # its end is still to come
+        elif result.yes:
             questions.save_question(messenger.store, replace(question, answer=short))
             tell_places(question, end, messenger)
         else:

@@ -10,7 +10,6 @@ import sqlite3
 from datetime import timedelta
 
 from watchdog.approval.record import approved
-from watchdog.gateway.machine import Machine
 from watchdog.model import Outcome, Plan, Reason, plain
 from watchdog.model.plan_reasons import About, Ended, Lapse, Refused
 from watchdog.plan.causes import name_of
@@ -19,18 +18,17 @@ from watchdog.plan.planner import digest_of, make_plans
 from watchdog.repair.job import PlanRefused, RepairJob, acting, for_another, not_done
 from watchdog.repair.resume import find_interrupted
 from watchdog.repair.run_steps import run_steps
-from watchdog.repair.verify import Look, LookAgain, look_safely
-from watchdog.store import Store
+from watchdog.repair.verify import Look, look_safely
 from watchdog.store import plans as rows
 from watchdog.store.plans import Stored
 from watchdog.system.lock import no_hurry
 
 
-def carry_out_approved(store: Store, machine: Machine, look_again: LookAgain) -> tuple[Outcome, ...]:
+def carry_out_approved(job: RepairJob) -> tuple[Outcome, ...]:
     """Everything that a person (or the settings) said yes to, and what was cut off before."""
-    outcomes = list(find_interrupted(store, machine))
-    for plan_id in approved(store, machine.clock(), machine.limits):
-        outcomes += carry_out(plan_id, RepairJob(store, machine, look_again))
+    outcomes = list(find_interrupted(job.store, job.machine))
+    for plan_id in approved(job.store, job.now(), job.machine.limits):
+        outcomes += carry_out(plan_id, job)
     return tuple(outcomes)
 
 
@@ -48,6 +46,7 @@ def carry_out(plan_id: int, job: RepairJob) -> tuple[Outcome, ...]:
             job.at_point("claimed")
             _check_still_right(stored, job)
             job.at_point("looked")
+            job.hear()
             _begin(stored, job)
             job.at_point("begun")
             return run_steps(plan, job, first=0)

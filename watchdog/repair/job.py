@@ -42,11 +42,14 @@ class PlanRefused(Exception):
 
 @dataclass(frozen=True)
 class RepairJob:
-    """What carrying out works with: the record, the machine, how to look again."""
+    """What carrying out works with: the record, the machine, how to look again and hear answers."""
 
     store: Store
     machine: Machine
     look_again: LookAgain
+    hear: Callable[[], object] = lambda: (
+        None
+    )  # reads the answers that wait in the chats: a no among them stops it
     kinds: Mapping[str, Any] = field(default_factory=lambda: KINDS)  # of steps
     at_point: Callable[[str], None] = lambda point: None  # called at each of POINTS
 

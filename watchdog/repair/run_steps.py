@@ -72,6 +72,8 @@ def _stopped_by_refusal(plan: Plan, number: int, job: RepairJob) -> Failure | No
     if any(step.kind != "gateway" for step in plan.steps[:number]):
         return None
     try:
+        if number:
+            job.hear()  # before the first step it was done by whoever began
         by = rows.refused_by(job.store, plan.id)
     except sqlite3.Error:
         return None

@@ -8,12 +8,11 @@ from contextlib import suppress
 from watchdog.errors import WatchdogError
 from watchdog.job import Job, Run
 from watchdog.model import Outcome
-from watchdog.pipeline import check, hear, look_again, record, tell
-from watchdog.repair import RepairJob, carry_out, find_interrupted, resume_plan
+from watchdog.pipeline import check, record, repair_job, tell
+from watchdog.repair import carry_out, find_interrupted, resume_plan
 from watchdog.service.status import machine_of
 from watchdog.store import Store
 from watchdog.store.plans import home_of
-from watchdog.system.lock import Busy, one_at_a_time
 from watchdog.values import replace
 
 
@@ -39,20 +38,13 @@ def carry_out_now(
     """
     machine = machine_of(job)
     run = job.run(store, machine.clock())
-    if not resumed_by:
-        _hear_the_chats(job, run)
-    repair = RepairJob(store, machine, look_again(run, machine))
+    repair = repair_job(run, machine)
+    repair.hear()  # a check that is at work may have heard before the last answer came
     try:
         outcomes = resume_plan(plan_id, repair, resumed_by) if resumed_by else carry_out(plan_id, repair)
     except KeyboardInterrupt:
         outcomes = find_interrupted(store, machine)
     return outcomes, replace(run, now=machine.clock())
-
-
-def _hear_the_chats(job: Job, run: Run) -> None:
-    """Read the answers that wait in the chats: a no among them wins. A check that is at work hears them itself."""
-    with suppress(Busy), one_at_a_time(job.state, run.now, "answer"):
-        hear(run)
 
 
 def tell_outcomes(outcomes: tuple[Outcome, ...], run: Run) -> None:

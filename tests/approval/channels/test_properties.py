@@ -150,6 +150,46 @@ def test_06_a_no_in_the_same_look_wins_whichever_came_first(phone, store):
     assert state(store) == "refused"
 
 
+def test_06_no_flood_hides_a_no(phone, store):
+    ask(store, phone)
+    phone.tap(True, who="bob")
+    hear(store, phone)
+    phone.flood(40)  # anna's own wrong codes, which also lock her out
+    phone.tap(False)
+    for number in range(600):
+        phone.write(f"approve BBBB{number:04d}", who="bob" if phone.place == "topic" else "mallory")
+    hear(store, phone, NOW + MINUTE)
+    assert state(store) == "refused"
+    assert [line["what"] for line in rows.audit_lines(store, 1)] == ["asked", "approved", "refused"]
+
+
+def test_06_who_is_locked_out_may_still_say_no_and_not_yes(phone, store):
+    ask(store, phone)
+    for number in range(5):
+        phone.write(f"approve AAAAAAA{number + 2}")
+    hear(store, phone)
+    phone.write("refuse AAAAAAA9")
+    phone.tap(True)
+    hear(store, phone, NOW + MINUTE)
+    assert state(store) == "pending"
+    phone.tap(False)
+    hear(store, phone, NOW + MINUTE)
+    assert state(store) == "refused"
+
+
+def test_06_a_no_is_heard_while_the_plan_is_being_carried_out(phone, store):
+    ask(store, phone)
+    phone.tap(True)
+    hear(store, phone)
+    rows.move(store, 1, ("approved",), "claimed")
+    phone.tap(False, who="bob")
+    (answer,), _ = hear(store, phone, NOW + 2 * MINUTE)
+    assert (answer.yes, answer.by) == (False, "bob") and rows.refused_by(store, 1) == "bob"
+    assert any("it stops before its next step where that is safe" in text for text in phone.told("anna"))
+    assert not any("Nothing is done" in text for text in phone.told("anna"))
+    assert questions.question(store, plan=1).closed_at is None, "how it ended is still to be told"
+
+
 def test_06_refusing_is_as_easy_and_is_recorded(phone, store):
     ask(store, phone)
     phone.tap(False)

@@ -6,6 +6,7 @@ import html
 import json
 import re
 import secrets
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -27,7 +28,7 @@ def start(channel: Channel, now: datetime) -> str:
     room = _room(channel)
     # first, so that what was said before is not news
     _call(channel, "POST", f"join/{quote(room, safe='')}", {})
-    return str(_sync(channel, "", 0.0, limit=1, room=room).get("next_batch", ""))[:2000]
+    return str(_sync(channel, "", 0.0, 1, room).get("next_batch", ""))[:2000]
 
 
 def ask(channel: Channel, place: str, asked: QuestionText) -> str:
@@ -37,14 +38,24 @@ def ask(channel: Channel, place: str, asked: QuestionText) -> str:
 def collect(channel: Channel, cursor: str, wait: float) -> Collected:
     room = _room(channel)
     answer = _sync(channel, cursor, wait, NEWEST, room)
-    timeline = answer.get("rooms", {}).get("join", {}).get(room, {}).get("timeline", {})
+    timeline = _timeline(answer, room)
+    events = timeline.get("events", [])[-NEWEST:]
     replies: list[Reply] = []
-    notes = (
-        ["matrix: more messages than we read; only the newest 100 count"]
-        if timeline.get("limited") and cursor
-        else []
-    )
-    for event in timeline.get("events", [])[-NEWEST:]:
+    notes = []
+    if timeline.get("limited") and cursor:
+        notes.append("matrix: more messages than we read; only the newest 100 count")
+        # The words of those who may answer are not lost in the talk of others.
+        own = _sync(channel, cursor, 0.0, NEWEST, room, [approver.id for approver in channel.approvers])
+        known = {event.get("event_id") for event in events if isinstance(event, dict)}
+        events = [
+            *(
+                event
+                for event in _timeline(own, room).get("events", [])[-NEWEST:]
+                if isinstance(event, dict) and event.get("event_id") not in known
+            ),
+            *events,
+        ]
+    for event in events:
         if not isinstance(event, dict):
             continue
         if event.get("type") == "m.room.encrypted":
@@ -114,17 +125,25 @@ def _send(channel: Channel, kind: str, title: str, body: str, relates: dict[str,
     return str(sent.get("event_id", ""))[:255]
 
 
-def _sync(channel: Channel, cursor: str, wait: float, limit: int, room: str = "") -> dict[str, Any]:
+def _timeline(answer: dict[str, Any], room: str) -> dict[str, Any]:
+    found: dict[str, Any] = answer.get("rooms", {}).get("join", {}).get(room, {}).get("timeline", {})
+    return found
+
+
+def _sync(
+    channel: Channel, cursor: str, wait: float, limit: int, room: str, senders: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Of everybody, or of these senders only."""
     none: dict[str, Any] = {"types": []}
     only = {
         "presence": none,
         "account_data": none,
         "room": {
-            "rooms": [room or _room(channel)],
+            "rooms": [room],
             "state": none,
             "ephemeral": none,
             "account_data": none,
-            "timeline": {"limit": limit},
+            "timeline": {"limit": limit} | ({"senders": list(senders)} if senders else {}),
         },
     }
     query = {"filter": json.dumps(only), "timeout": str(int(wait * 1000))} | (
