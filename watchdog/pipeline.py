@@ -119,11 +119,17 @@ def check(run: Run, start: datetime | None) -> Report:
 def look(
     rules: Sequence[Rule], sources: Sources, start: datetime | None, now: datetime
 ) -> tuple[Evaluation, Reading]:
-    """Read what the rules want to see, and ask them; the findings name their evidence by line."""
+    """Read what the rules want to see, and ask them; the findings name their evidence by line.
+
+    Where the clock was set back, which only shows at the end, all is read again and dated by the clock of now.
+    """
     with read_all(sources, lines_by_source(rules), start, now) as reading:
         beside = Seen(reading.blind, reading.traces, reading.slow, reading.lost, sources.tool_calls)
         seen = evaluate(rules, reading.events, beside, now)
         reading.blind.update({**reading.lost(), **seen.doubtful})
+        set_back = reading.set_back()
+    if set_back and not sources.set_back:
+        return look(rules, replace(sources, set_back=set_back), start, now)
     return replace(seen, findings=with_line_numbers(seen.findings, sources.logs)), reading
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 
 SLACK = timedelta(seconds=30)  # lines of different threads may be this much out of order
 _LONG_AGO = datetime(2, 1, 1, tzinfo=UTC)
-_SET_BACK = timedelta(hours=2)
+SET_BACK = timedelta(
+    minutes=5
+)  # a record that is older by more than the one before it: the clock was set back
+FAR_BACK = timedelta(days=1)  # from one file to the next: another story, no clock that was set
+_NEVER = datetime.max.replace(tzinfo=UTC)
 MEMORY = 200  # hours remembered
 _LAST = timedelta(minutes=59)  # minute of an hour
 _MINUTE = re.compile(r"2[0-9]{3}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}")
@@ -39,20 +44,61 @@ _SECONDS = _Spans(2, b",", timedelta(seconds=1), 99)
 _THOUSANDTHS = _Spans(3, b"", timedelta(milliseconds=1), 999)
 
 
+class SetBack:
+    """A place in a log where the clock was set back: all that stands before it is dated too late."""
+
+    __slots__ = ("after", "before", "returned")
+
+    def __init__(self, before: datetime, after: datetime):
+        self.before, self.after = before, after  # the newest record before it, and the first after it
+        self.returned = (
+            False  # the time leaped forward again: perhaps these few records alone are dated wrong
+        )
+
+    @property
+    def by(self) -> timedelta:
+        return self.before - self.after
+
+
+def agreed(logs: Iterable[list[SetBack]]) -> list[list[SetBack]]:
+    """The same, where logs that tell of the same moment agree by how much the clock was set back: by what the log tells
+    that was written to next to it. It returned only where no log tells otherwise.
+    """
+    told = [list(moments) for moments in logs]
+    every = [moment for moments in told for moment in moments]
+    found: list[list[SetBack]] = []
+    for moments in told:
+        found.append([])
+        for moment in moments:
+            same = [other for other in every if other.after <= moment.before and moment.after <= other.before]
+            by = max(other.by for other in same)
+            found[-1].append(SetBack(moment.before, moment.before - by))
+            found[-1][-1].returned = all(other.returned for other in same)
+    return found
+
+
 class LocalClock:
-    """Turns 'YYYY-MM-DD HH:MM:SS,mmm' of one file into UTC, in the file's order, right through a change of
+    """Turns 'YYYY-MM-DD HH:MM:SS,mmm' of one log into UTC, in the log's order, right through a change of
     the clocks.
+
+    Where the clock was set back, told by a reading before this one, what stands before is dated by the clock that
+    was right afterwards.
     """
 
-    def __init__(self, zone: tzinfo | None = None):
+    def __init__(self, zone: tzinfo | None = None, set_back: Sequence[SetBack] = ()):
         self.zone = zone
+        self.known = set_back  # by a reading before this one
+        self.met: list[SetBack] = []  # in this one
+        self._returns = _NEVER
         # in UTC; None: somebody touches the clocks then, so ask minute by minute
         self._hours: dict[bytes, datetime | None] = {}
         self.last = _LONG_AGO  # the newest time so far
         self._minute, self._begins = b"", _LONG_AGO  # records of the same minute come together
 
-    def read(self, stamp: bytes) -> datetime | None:
-        """The time at the start of a line, None when there is none."""
+    def read(self, stamp: bytes, sure: bool = True) -> datetime | None:
+        """The time at the start of a line, None when there is none. A line that a user name may have written is not
+        `sure`, and says nothing about the clock.
+        """
         try:
             if stamp[:17] != self._minute:
                 hour = self._hours.get(stamp[:14])
@@ -63,9 +109,39 @@ class LocalClock:
             at = self._begins + _SECONDS[stamp[17:20]] + _THOUSANDTHS[stamp[20:23]]
         except KeyError:
             return None
-        if at > self.last or self.last - at > _SET_BACK:  # a clock set back: follow it
-            self.last = at
-        return at
+        if sure:
+            if at > self.last:
+                if at >= self._returns:
+                    self._return(at)
+                self.last = at
+            elif self.last - at > SET_BACK:
+                self.met.append(SetBack(self.last, at))
+                self.last, self._returns = at, self.last - SET_BACK
+        return self._dated(at) if self.known else at
+
+    def _return(self, at: datetime) -> None:
+        self.met[-1].returned = at - self.last > self.met[-1].by / 2
+        self._returns = _NEVER
+
+    def _dated(self, at: datetime) -> datetime:
+        """The time of a record by the clock that was right in the end."""
+        passed = len(self.met)
+        if passed and passed <= len(self.known) and self.known[passed - 1].returned:
+            at = max(at, self.known[passed - 1].before)
+        return at - sum((moment.by for moment in self.known[passed:] if not moment.returned), timedelta(0))
+
+    @property
+    def state(self) -> tuple[datetime, int]:
+        """Where in the log it is, for `resume`."""
+        return self.last, len(self.met)
+
+    def resume(self, state: tuple[datetime, int]) -> None:
+        self.last, self.met, self._returns = state[0], [*self.known[: state[1]]], _NEVER
+
+    def next_file(self, first: datetime | None) -> None:
+        """Go on with a file whose first record was written then."""
+        if first is not None and self.last - first > FAR_BACK:
+            self.last = first
 
     def _begin(self, stamp: bytes) -> bool:
         """Go to the minute of this time, in an hour that is new or not like others; False when it is none."""

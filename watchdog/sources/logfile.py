@@ -5,14 +5,14 @@ tracebacks.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta, tzinfo
 from functools import partial
 
 from watchdog.config.pattern import LONGEST
 from watchdog.model import Event, Finding
 from watchdog.model.trace import Unread
-from watchdog.sources.localtime import SLACK, LocalClock
+from watchdog.sources.localtime import SLACK, LocalClock, SetBack
 from watchdog.sources.records import HEADER, NEXT, RecordReader, Wanted, last_record
 from watchdog.system.files import open_regular
 from watchdog.values import TYPE_CHECKING, StrPath, replace
@@ -113,8 +113,16 @@ class Segment:
 class LogFile:
     """gateway.log with gateway.log.1, .2.gz … as one stream of records."""
 
-    def __init__(self, path: StrPath, zone: tzinfo | None = None, whole: bool = False):
+    def __init__(
+        self,
+        path: StrPath,
+        zone: tzinfo | None = None,
+        whole: bool = False,
+        set_back: Sequence[SetBack] = (),
+    ):
         self.path, self.zone, self.whole = os.fspath(path), zone, whole
+        self.known_set_back = set_back
+        self.set_back: list[SetBack] = []  # where its clock was set back; known once it has been read
         self.name = os.path.basename(path)
         self.notes: list[str] = []
         self.last_at: datetime | None = None  # of the newest record of the log, wanted or not
@@ -188,11 +196,11 @@ class LogFile:
         """The wanted records of the window in the file's order, by the block: a million records one by one
         would cost more than reading them. Signs are noted in their traces when somebody asks for them.
         """
-        clock = LocalClock(self.zone)
+        clock, beside = (LocalClock(self.zone, self.known_set_back) for _ in range(2))
         reader = RecordReader(self.name, clock, wanted, since, until)
-        later = RecordReader(self.name, LocalClock(self.zone), signs, since, until) if signs else None
+        later = RecordReader(self.name, beside, signs, since, until) if signs else None
         for segment, offset, block, following in self._blocks(clock, since):
-            before = clock.last
+            before = clock.state
             events = reader.records(segment.name, offset, block, following)
             if later is not None and reader.first_at is not None and reader.last_at is not None:
                 again = partial(self._read_again, later, before, segment, offset, block)
@@ -209,7 +217,7 @@ class LogFile:
                 and self.block < FAR
             ):
                 self.block *= 2
-        self.last_at = reader.last_at
+        self.last_at, self.set_back = reader.last_at, clock.met
         self.notes += [
             f"{segment.name} unpacks to more than {UNPACKED >> 20} MB; the rest was not read"
             for segment in self.segments
@@ -224,7 +232,12 @@ class LogFile:
             yield segment.name, block
 
     def _read_again(
-        self, reader: RecordReader, before: datetime, segment: Segment, offset: int, block: bytes | int
+        self,
+        reader: RecordReader,
+        before: tuple[datetime, int],
+        segment: Segment,
+        offset: int,
+        block: bytes | int,
     ) -> None:
         """Note the signs in a block; it is read from the file again where that holds just these bytes."""
         if isinstance(block, int):
@@ -232,7 +245,7 @@ class LogFile:
             if len(block) < size:
                 self.lost.append(f"{segment.name} was cut short while it was read")
                 return
-        reader.clock.last = before
+        reader.clock.resume(before)
         reader.records(segment.name, offset, block, b"")
 
     def _blocks(
@@ -244,6 +257,8 @@ class LogFile:
         """
         for index, segment in enumerate(self.segments):
             newer = self.segments[index + 1 :]
+            if index:
+                clock.next_file(segment.first_time(LocalClock(self.zone)))
             offset = 0
             if since is not None and not segment.packed:
                 offset = segment.start_of(clock.naive(since - SLACK))

@@ -16,11 +16,12 @@ from watchdog.sources import disk, resources
 from watchdog.sources.chat_text import ChatText
 from watchdog.sources.classify import Classifier
 from watchdog.sources.forgery import Doubts, find_doubts
-from watchdog.sources.localtime import SLACK, LocalClock
+from watchdog.sources.localtime import SLACK, LocalClock, SetBack, agreed
 from watchdog.sources.logfile import LogFile
 from watchdog.sources.reasons import Unreadable
 from watchdog.sources.records import HEADER, Wanted
 from watchdog.system.procfs import lock_holder
+from watchdog.text import spell
 from watchdog.values import TYPE_CHECKING, Any, StrPath, dataclass, field
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 RESOURCES = ("disk", "memory", "open_files")
 NAMED = ("gateway.log", "agent.log")  # logs that hold user names
 NAME_REACHES = timedelta(minutes=10)  # before the window, for an inbound line that reaches into it
+MINUTE = timedelta(minutes=1)
 _when = attrgetter("at")
 
 
@@ -47,6 +49,8 @@ class Sources:
     )  # how the lines in there are written
     measured: tuple[Measurement, ...] = ()  # at past checks
     failed_restarts: tuple[datetime, ...] = ()  # repairs of ours that should have left the gateway running
+    # log → where its clock was set back, as a reading before this one found
+    set_back: Mapping[str, Sequence[SetBack]] = field(default_factory=dict)
 
     @property
     def logs(self) -> str:
@@ -80,6 +84,11 @@ class Reading:
     measured: dict[str, Any] = field(default_factory=dict)  # now, for the checks to come
     complained: bool = False  # the gateway complained about the schema of a database
 
+    def set_back(self) -> dict[str, list[SetBack]]:
+        """Where the clock of a log was set back; such a log is to be read again with this in its sources."""
+        moments = agreed(log.set_back for log in self.logs)
+        return {log.name: found for log, found in zip(self.logs, moments, strict=True) if found}
+
     def lost(self) -> dict[str, str]:
         """Logs that could not be read again when somebody asked for more of them, and why."""
         return {log.name: log.lost[0] for log in self.logs if log.lost}
@@ -104,7 +113,12 @@ def read_all(
         reading.blind.update(dict.fromkeys(NAMED, _too_many()))
     for name in LOGS:
         if name in wanted and name not in reading.blind:
-            log = LogFile(os.path.join(sources.logs, name), sources.zone, whole=bool(sources.stated))
+            log = LogFile(
+                os.path.join(sources.logs, name),
+                sources.zone,
+                bool(sources.stated),
+                sources.set_back.get(name, ()),
+            )
             try:
                 log.open(since)
             except OSError as error:
@@ -193,6 +207,12 @@ def _now(
     """What is true now; the logs have been read."""
     for log in reading.logs:
         reading.notes.extend(log.notes)
+        reading.notes.extend(
+            f"{log.name}: the clock was set back by {spell(round(moment.by / MINUTE) * MINUTE)}; "
+            "what was written before is dated by the new clock"
+            for moment in sources.set_back.get(log.name, ())
+            if not moment.returned
+        )
     reading.last_at = max((log.last_at for log in reading.logs if log.last_at is not None), default=None)
     if "gateway" in wanted:
         from watchdog.sources import process as gateway

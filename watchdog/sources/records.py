@@ -152,7 +152,7 @@ class RecordReader:
         """The records of one block and of the window that some rule wants."""
         self.where, self.offset, self.following, self.glued = name, offset, following, []
         first = HEADER.match(block) or HEADER.search(block)
-        self.first_at = self.clock.read(first[1]) if first else None
+        self.first_at = self._time(block, first) if first else None
         prefilter = self.wanted.prefilter
         if prefilter is None:
             matchers = self.wanted.classifier.matchers
@@ -164,8 +164,11 @@ class RecordReader:
         else:
             found = self._marked(prefilter, block)
         if newest := HEADER.match(block, last_record(block)):
-            self.last_at = self.clock.read(newest[1]) or self.last_at
+            self.last_at = self._time(block, newest) or self.last_at
         return [*found, *self.glued] if self.glued else found
+
+    def _time(self, block: bytes, head: re.Match[bytes]) -> datetime | None:
+        return self.clock.read(head[1], sure=self.doubts.of(block, head.start()) is None)
 
     def _marked(self, prefilter: Prefilter, block: bytes) -> list[Event]:
         """The records that hold a literal. Most are one line with one literal and a known header, and are read in plain
@@ -315,14 +318,15 @@ class RecordReader:
     ) -> Event | None:
         """The record when it is in the window and somebody wants it, or when it cannot be believed."""
         facts: Mapping[str, str]
-        at = self.clock.read(block[start : start + STAMP_ENDS])
+        ambiguous, doubt = (
+            self._doubt(block, start) if self.doubts.records or self.behind_torn else ("", None)
+        )
+        at = self.clock.read(block[start : start + STAMP_ENDS], sure=doubt is None and not ambiguous)
         if at is None or at < self.since or at > self.until:
             self.future += at is not None and at - self.until > SLIP
             return None
         level, logger, session = told
-        chat, more, ambiguous, doubt = self.chat, "", "", None
-        if self.doubts.records or self.behind_torn:
-            ambiguous, doubt = self._doubt(block, start)
+        chat, more = self.chat, ""
         known = chat.cut_honest(block, message, stop) if block.startswith(chat.raw_heads, message) else None
         if known is not None:
             text, facts, who = known
@@ -356,7 +360,7 @@ class RecordReader:
             (trace.note if event.doubt is None else trace.doubt)(event.at, event.session)
         if use.followed:
             after = block[stop : stop + STAMP_ENDS] if stop < len(block) else self.following[:STAMP_ENDS]
-            event.next_at = self.clock.read(after)
+            event.next_at = self.clock.read(after, sure=False)
         self.wanted.complained = self.wanted.complained or use.complaint
 
     def _doubt(self, block: bytes, start: int) -> tuple[str, Doubt | None]:

@@ -1,0 +1,152 @@
+"""A clock that is set back while the gateway runs: what stands before it in the log was written before it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from homes import saved
+
+from watchdog.pipeline import look
+
+BEGIN = datetime(2026, 5, 19, 10, tzinfo=UTC)
+HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
+
+
+class Gateway:
+    """Writes both logs by a clock that can be set."""
+
+    def __init__(self, folder):
+        self.folder, self.now, self.lines = folder, BEGIN, []
+
+    def write(self, text: str, logger: str = "gateway.run", session: str = "") -> None:
+        stamp = f"{self.now:%Y-%m-%d %H:%M:%S},{self.now.microsecond // 1000:03d}"
+        tag = f" [{session}]" if session else ""
+        self.lines.append((logger == "gateway.run", f"{stamp} INFO{tag} {logger}: {text}\n"))
+        self.now += timedelta(seconds=1)
+
+    def asks(self, chat: str, user: str = "P") -> None:
+        self.write(f"inbound message: platform=telegram user={user} chat={chat} msg='q {chat}'")
+
+    def begins(self, chat: str) -> None:
+        text = f"conversation turn: session=s-{chat} model=m provider=p platform=telegram history=0 msg='q {chat}'"
+        self.write(text, "run_agent", f"s-{chat}")
+
+    def works(self, chat: str) -> None:
+        self.write(
+            "API call #1: model=m provider=p in=1 out=1 total=2 latency=0.1s", "run_agent", f"s-{chat}"
+        )
+
+    def answers(self, chat: str) -> None:
+        self.write(f"Turn ended: reason=text_response model=m session=s-{chat}", "run_agent", f"s-{chat}")
+        self.write(f"response ready: platform=telegram chat={chat} time=1.2s api_calls=1 response=6 chars")
+
+    def chats(self, count: int, every: timedelta = MINUTE) -> None:
+        for number in range(count):
+            chat = f"{len(self.lines)}{number}"
+            self.asks(chat)
+            self.begins(chat)
+            self.works(chat)
+            self.answers(chat)
+            self.now += every
+
+    def stuck(self, book, since: datetime | None = None) -> list[tuple[str, str]]:
+        """(who counts as stuck at the gateway's time, since when), by the fast engine, which the plain one agrees with."""
+        (self.folder / "gateway.log").write_text("".join(line for gateway, line in self.lines if gateway))
+        (self.folder / "agent.log").write_text("".join(line for _, line in self.lines))
+        found = []
+        for plain in (False, True):
+            seen, _ = look(book.rules, saved(self.folder, plain=plain), since, self.now)
+            found.append([(finding.key, f"{finding.opened_at:%H:%M}") for finding in seen.findings])
+        assert found[0] == found[1]
+        return found[0]
+
+
+@pytest.fixture
+def gateway(tmp_path) -> Gateway:
+    return Gateway(tmp_path)
+
+
+STEPS = ("asks", "begins", "works")
+
+
+@pytest.mark.parametrize("busy", [0, 1, 40])
+@pytest.mark.parametrize("done_before", [1, 3])
+@pytest.mark.parametrize("later", [MINUTE, 40 * MINUTE, 80 * MINUTE])
+@pytest.mark.parametrize("by", [6 * MINUTE, HOUR, 26 * HOUR])
+def test_a_chat_whose_answer_stands_behind_it_in_the_log_is_answered(
+    gateway, book, busy, done_before, later, by
+):
+    gateway.chats(10)
+    for step in STEPS[:done_before]:
+        getattr(gateway, step)("asked")
+    gateway.now -= by
+    for step in STEPS[done_before:]:
+        getattr(gateway, step)("asked")
+    gateway.answers("asked")
+    gateway.chats(busy)
+    gateway.now += later
+    gateway.chats(min(busy, 1))
+    for since in (None, gateway.now - 70 * MINUTE, gateway.now - 3 * HOUR):
+        assert gateway.stuck(book, since) == []
+
+
+@pytest.mark.parametrize("busy", [0, 1, 40])
+def test_a_chat_that_nobody_answers_is_found_by_the_clock_of_now(gateway, book, busy):
+    gateway.chats(10)
+    gateway.asks("stuck")
+    gateway.begins("stuck")
+    gateway.now -= HOUR
+    gateway.chats(1 + busy)
+    gateway.now += 20 * MINUTE
+    gateway.chats(1)
+    assert [key for key, _ in gateway.stuck(book)] == ["telegram/stuck"]
+
+
+def test_it_is_told_that_the_clock_was_set_back(gateway, book):
+    gateway.chats(10)
+    gateway.now -= HOUR + 2 * MINUTE
+    gateway.chats(2)
+    gateway.stuck(book)
+    _, reading = look(book.rules, saved(gateway.folder), None, gateway.now)
+    what = "the clock was set back by 1 hour 1 minute; what was written before is dated by the new clock"
+    assert reading.notes == [f"gateway.log: {what}", f"agent.log: {what}"]
+
+
+def test_a_chat_that_asks_after_it_is_found_as_ever(gateway, book):
+    gateway.chats(10)
+    gateway.now -= HOUR
+    gateway.chats(2)
+    gateway.asks("stuck")
+    gateway.begins("stuck")
+    gateway.chats(20)
+    assert [key for key, _ in gateway.stuck(book)] == ["telegram/stuck"]
+
+
+def test_a_few_old_records_in_between_set_no_clock(gateway, book):
+    """A tool that prints old lines of a log, say: whoever asked just now has not waited for an hour."""
+    gateway.chats(10)
+    gateway.asks("new")
+    gateway.begins("new")
+    gateway.now -= HOUR
+    gateway.works("old")
+    gateway.works("old")
+    gateway.now += HOUR
+    gateway.chats(2)
+    assert gateway.stuck(book) == []
+
+
+@pytest.mark.parametrize("by", [-HOUR, HOUR])
+def test_a_user_name_sets_no_clock(gateway, book, by):
+    gateway.chats(10)
+    gateway.asks("new")
+    gateway.begins("new")
+    forged = (
+        f"{gateway.now + by:%Y-%m-%d %H:%M:%S},000 INFO gateway.run: response ready: platform=telegram chat=x"
+    )
+    gateway.asks("1", user=f"a chat=1 msg='x'\n{forged} time=1.2s api_calls=1 response=6 chars\n{forged}")
+    gateway.chats(2)
+    assert gateway.stuck(book) == []
+    gateway.now += 20 * MINUTE
+    gateway.chats(1)
+    assert gateway.stuck(book) == [("telegram/new", "10:25")]
