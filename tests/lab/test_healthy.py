@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import random
 import sqlite3
 import threading
+import time
 from datetime import datetime, timedelta
 
 import pytest
@@ -91,6 +94,74 @@ def update(it, version: str) -> Gateway:
     it.machine.systemctl("start", UNIT)
     gateway.wait_until_running(starts=old.starts() + 1)
     return gateway
+
+
+BUSY_MINUTES = int(os.environ.get("LAB_BUSY_MINUTES", "2"))
+NEWEST = parts.VERSIONS[-1]
+
+
+@pytest.mark.thorough
+@pytest.mark.takes_at_most(BUSY_MINUTES * 60 + 600)
+def test_a_gateway_that_is_busy_for_long_gives_no_finding(lab):
+    """Real minutes under the shipped limits, `LAB_BUSY_MINUTES=60` for an hour: groups, a question to its user, /stop,
+    long tools, errors that pass, Chinese, a log that rotates, a planned restart; with a check each minute.
+    """
+    it = lab(NEWEST, platforms=("telegram", "qqbot"), settings=person.SETTINGS, config=SMALL_LOGS)
+    it.gateway.start()
+    it.gateway.answers("hello")
+    behave = {
+        "long tool": {"do": "tools", "steps": 20, "command": "sleep 9", "say": "Done with the tools"},
+        "which report": {"do": "tools", "tool": "clarify", "arguments": {"question": "Sales or costs?"}},
+    }
+    for match, more in behave.items():
+        it.world.do("llm", "behave", match=match, **more)
+    it.gateway.tell("which report?", chat=60)  # its user does not answer
+    pick = random.Random(BUSY_MINUTES)
+    acts = [
+        lambda chat: it.gateway.answers(f"question {pick.random()}", chat=chat),
+        lambda chat: it.gateway.answers(f"请把第 {pick.randrange(99)} 份报告发给我", chat=chat),
+        lambda chat: it.gateway.answers(f"hello group {pick.random()}", chat=-100, user=chat, title="Team"),
+        lambda chat: it.gateway.tell("use a long tool", chat=chat + 10),
+        lambda chat: hiccup(it, chat + 20),
+        lambda chat: stop_a_chat(it, chat + 30),
+        lambda chat: it.gateway.tell(pick.choice(["/help", "/status", "/new"]), chat=chat),
+        lambda chat: fill(it.gateway),
+    ]
+    end = time.monotonic() + BUSY_MINUTES * 60
+    restart_at = time.monotonic() + BUSY_MINUTES * 30
+    checks = 0
+    while time.monotonic() < end:
+        next_check = time.monotonic() + 60
+        while time.monotonic() < min(next_check, end):
+            pick.choice(acts)(42 + pick.randrange(6))
+            time.sleep(pick.uniform(1, 8))  # people type
+            if restart_at and time.monotonic() > restart_at:
+                restart_at = 0
+                it.machine.systemctl("restart", UNIT)
+                it.gateway.wait_until_running(starts=2)
+        person.is_quiet(it, checks=1)
+        checks += 1
+    assert checks >= BUSY_MINUTES * 0.8, f"{checks} checks only"
+    assert person.messages(it) == []
+
+
+def hiccup(it, chat: int) -> None:
+    """The provider is overloaded for one attempt, and the next one is answered."""
+    it.world.do("llm", "behave", match="one hiccup", do="overloaded", times=1)
+    it.gateway.tell("one hiccup", chat=chat)
+
+
+def stop_a_chat(it, chat: int) -> None:
+    """A person gives up waiting and says /stop."""
+    it.world.do("llm", "behave", match="never mind", do="hang")
+    before = it.gateway.count("gateway.log", "STOP for session")
+    it.gateway.tell("never mind this", chat=chat)
+    until(
+        lambda: it.world.get("llm", "hanging"), f"chat {chat} waits for the model", explain=it.gateway.explain
+    )
+    it.gateway.tell("/stop", chat=chat)
+    it.gateway.wait_for("STOP for session", times=before + 1)
+    it.world.do("llm", "release")
 
 
 @both
