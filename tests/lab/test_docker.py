@@ -214,7 +214,7 @@ def test_other_containers_odd_names_pauses_and_a_hung_engine_lead_to_a_sentence_
     others = ("--network", "host", "-v", "/usr:/usr:ro", IMAGE, "/bin/sleep", "10000")
 
     with it.machine.engine_halted():
-        assert f"in container {short_id}" in it.watchdog("status").text
+        assert f"in container {NAME}" in it.watchdog("status").text
         assert "docker did not answer within 10 seconds" in it.watchdog("doctor").text
     too_new = it.watchdog("doctor", env={"DOCKER_API_VERSION": "1.99"}).text
     assert "client version 1.99 is too new" in too_new, too_new

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from . import parts
-from .conftest import both
+from .conftest import both, needs
 from .gateway import UNIT, Gateway
 from .test_docker import EATS
 from .waiting import until
@@ -29,6 +29,14 @@ def found(it, *later: str) -> dict[tuple[str, str], dict]:
     report = it.watchdog.json("check", "--dry-run", *later)
     print(it.watchdog("check", "--dry-run", *later).text)  # shown where a scenario fails
     return {(one["rule"], one["key"]): one for one in report["incidents"] if one["status"] != "resolved"}
+
+
+def running(lab, version: str, **more):
+    """A gateway that has just answered somebody."""
+    it = lab(version, **more)
+    it.gateway.start()
+    it.gateway.answers("hello")
+    return it
 
 
 def error(message: str, kind: str, code: str | None = None) -> dict:
@@ -144,9 +152,7 @@ def test_a_login_that_qq_refuses_each_time_is_told(lab, version):
 
 @both
 def test_a_token_that_is_revoked_while_the_gateway_runs_is_told(lab, version):
-    it = lab(version, platforms=QQ, systemd=False)
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it = running(lab, version, platforms=QQ, systemd=False)
     it.world.set("telegram", mode="rejected")
     it.gateway.wait_for("Invalid token", name="agent.log")
     told = found(it)
@@ -198,9 +204,7 @@ def test_two_homes_with_one_bot_name_who_holds_it(lab, version):
 
 @both
 def test_files_that_cannot_be_opened_are_told_and_a_restart_helps(lab, version):
-    it = lab(version, systemd=False)
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it = running(lab, version, systemd=False)
     pid = it.machine.inner_pids()[it.gateway.pid]
     taken = len(os.listdir(f"/proc/{pid}/fd"))
     os.system(f"prlimit --pid {pid} --nofile={taken}:{taken}")
@@ -216,9 +220,7 @@ def test_files_that_cannot_be_opened_are_told_and_a_restart_helps(lab, version):
 
 @both
 def test_a_store_that_was_healed_by_hand_needs_a_restart(lab, version):
-    it = lab(version, systemd=False)
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it = running(lab, version, systemd=False)
     restart(it, lambda: overwrite(it.gateway.home / "state.db", b"SQLit\x17"))
     told = found(it)
     assert list(told) == [("database-broken", "state.db")], told
@@ -228,10 +230,8 @@ def test_a_store_that_was_healed_by_hand_needs_a_restart(lab, version):
 
 
 @both
-def test_a_store_that_may_not_be_written_or_is_locked_is_told(lab, version):
-    it = lab(version, systemd=False)
-    it.gateway.start()
-    it.gateway.answers("hello")
+def test_a_store_that_another_process_keeps_locked_is_told(lab, version):
+    it = running(lab, version, systemd=False)
     db = sqlite3.connect(it.gateway.home / "state.db", isolation_level=None)
     db.execute("BEGIN IMMEDIATE")
     it.gateway.tell("are you there?", chat=43)
@@ -242,10 +242,24 @@ def test_a_store_that_may_not_be_written_or_is_locked_is_told(lab, version):
 
 
 @both
+def test_a_store_that_the_gateway_may_not_write_is_told(lab, version):
+    needs("dbus-user-session")
+    it = running(lab, version, user=True)
+    it.gateway.systemctl("stop", UNIT)
+    for file in it.gateway.home.glob("state.db*"):
+        os.chown(file, 0, 0)
+        file.chmod(0o644)
+    it.gateway.systemctl("start", UNIT)
+    it.gateway.wait_until_running(starts=2)
+    it.gateway.tell("are you there?", chat=43)
+    said = it.watchdog.until_found("history-not-saved", within=200)["says"]
+    assert "state.db" in said, said
+    assert list(found(it)) == [("history-not-saved", "state.db")]
+
+
+@both
 def test_a_database_that_began_anew_is_missed(lab, version):
-    it = lab(version, systemd=False)
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it = running(lab, version, systemd=False)
     it.watchdog("check")
     restart(it, lambda: begin_anew(it.gateway.home))
     it.gateway.answers("hello again")
@@ -257,9 +271,7 @@ def test_a_database_that_began_anew_is_missed(lab, version):
 
 @both
 def test_a_gateway_that_was_stopped_on_purpose_is_told_once_after_twelve_hours(lab, version):
-    it = lab(version)
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it = running(lab, version)
     it.machine.systemctl("stop", UNIT)
     assert list(found(it)) == []
     later = f"{datetime.now() + timedelta(hours=13):%Y-%m-%d %H:%M:%S}"
@@ -361,9 +373,7 @@ def test_a_full_disk_is_told_with_what_fills_it(lab, version):
 @pytest.mark.takes_at_most(500)
 @both
 def test_jobs_of_the_clock_that_fail_or_do_not_run_are_named(lab, version):
-    it = lab(version, systemd=False)
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it = running(lab, version, systemd=False)
     it.world.do(
         "llm", "behave", match="weather", do="refuse", status=500, body=error("broken", "server_error")
     )
@@ -476,9 +486,7 @@ def test_a_gateway_that_ends_itself_because_its_loop_stands_is_a_crash_loop_when
 
 @newer
 def test_a_gateway_that_a_signal_halts_is_called_frozen(lab, version):
-    it = lab(version, systemd=False)
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it = running(lab, version, systemd=False)
     it.gateway.freeze(timedelta(minutes=6))
     later = f"{datetime.now() + timedelta(minutes=6):%Y-%m-%d %H:%M:%S}"
     told = found(it, "--now", later)
@@ -488,9 +496,7 @@ def test_a_gateway_that_a_signal_halts_is_called_frozen(lab, version):
 
 @both
 def test_jobs_that_a_held_lock_keeps_from_running_are_overdue(lab, version):
-    it = lab(version, systemd=False)
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it = running(lab, version, systemd=False)
     it.machine.run(
         [it.gateway.python, "-m", "hermes_cli.main", "cron", "create", "every 5m", "news", "--name", "news"],
         it.gateway.environment,
