@@ -544,7 +544,7 @@ def config(place: Path, kind: str = "detect") -> Path:
         ),
         (
             lambda file: os.chown(file, AGENT, AGENT),
-            "this file belongs to somebody else, and a rule decides what is seen; chown it: {file}",
+            "this file belongs to another user, and a rule decides what is seen; chown it: {file}",
         ),
         (
             lambda file: file.parent.chmod(0o777),
@@ -552,7 +552,7 @@ def config(place: Path, kind: str = "detect") -> Path:
         ),
         (
             lambda file: os.chown(file.parent, AGENT, AGENT),
-            "its folder belongs to somebody else, and a rule decides what is seen; chown it: {folder}",
+            "its folder belongs to another user, and a rule decides what is seen; chown it: {folder}",
         ),
     ],
 )

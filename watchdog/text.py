@@ -142,7 +142,7 @@ def harmless(text: str, limit: int = 300) -> str:
 
 
 def _without_keys(found: re.Match[str]) -> str:
-    """An address without the parts of its path that are no words: whoever knows them may write there."""
+    """An address without the parts of its path that are no words: who knows them may write there."""
     server, slash, path = found[0].partition("/")[2].removeprefix("/").partition("/")
     scheme = found[0].partition("://")[0]
     path, mark, query = path.partition("?")

@@ -48,7 +48,7 @@ variable HERMES_WATCHDOG_NOTIFY. They are secrets and are never shown.
 
 exit codes: 0 every target was reached · 1 at least one was not · 2 there is no target""",
     "silence": """\
-No messages about it until the time is over. It is still watched, and reported then if it is still there.
+No messages about it until that time. It is still watched, and reported then if it is still there.
 
 examples:
   hermes-watchdog silence provider-errors --for 2h --because 'their status page says so'

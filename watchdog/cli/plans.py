@@ -117,7 +117,7 @@ def add_arguments(commands: Any) -> None:
             "--because",
             metavar="WORDS",
             default="",
-            help="the reason, for the audit and for whoever looks next",
+            help="the reason, for the audit and for the next person",
         )
     made["arm"].add_argument(
         "--forget", action="store_true", help="a fix that failed may be tried again for the same fault"

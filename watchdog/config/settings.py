@@ -1,4 +1,4 @@
-"""The settings as values: limits, whom to tell and who may answer. read_settings.py makes them from settings.yaml."""
+"""The settings as values: limits, targets of messages, and who may answer. read_settings.py makes them from settings.yaml."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gateway of a home: whether it lives, what supervises it, how it is started and stopped."""
+"""The gateway of a home: whether it runs, what supervises it, how it is started and stopped."""
 
 from watchdog.values import TYPE_CHECKING, lazy
 

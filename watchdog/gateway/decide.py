@@ -75,7 +75,7 @@ def _is_its_unit(unit: Unit, facts: HostFacts) -> bool:
         return False
     if unit.name == facts.chosen:
         return True
-    # Whoever writes the home may write any pid into gateway.pid: another's process, or another program, is
+    # Who may write the home may write any pid into gateway.pid: another's process, or another program, is
     # not its gateway.
     if facts.pid_uid != facts.owner_uid and unit.home != facts.home:
         return False
@@ -84,7 +84,7 @@ def _is_its_unit(unit: Unit, facts: HostFacts) -> bool:
 
 
 def _starts_a_gateway(unit: Unit) -> bool:
-    """By its name or by its command: whoever wrote the unit may have called it anything."""
+    """By its name or by its command: a unit may have any name."""
     return runs_gateway(unit.command) or ("hermes" in unit.name.lower() and not is_ours(unit.command))
 
 
@@ -96,7 +96,7 @@ def _by_name(facts: HostFacts) -> Supervisor:
     last = [box for box in boxes if box.id == facts.around.last_id]
     found = Reason(Found.LAST_LIFE if last else Found.MOUNT)
     if facts.pid and facts.cgroup:
-        # A living process whose cgroup names neither unit nor container was started by hand; a unit file that
+        # A living process whose cgroup names neither unit nor container was started by a person; a unit file that
         # also exists would start a second one.
         return _process(facts, units)
     if len(boxes) + len(units) > 1:
@@ -315,7 +315,7 @@ def _not_to_touch(facts: HostFacts) -> Reason | None:
         return Reason(MayNot.FIRST_PROCESS)
     if pid and facts.uid not in (0, facts.pid_uid):
         return Reason(MayNot.PROCESS_OF_OTHER, {"pid": pid, "owner": owner or "that user"})
-    # Root must not act on what this gateway.pid says when whoever wrote it would act as somebody else through us.
+    # Root must not act on this gateway.pid when its writer could act as another user through us.
     if facts.uid == 0 and pid and facts.pid_uid != facts.owner_uid:
         return Reason(MayNot.PID_OF_OTHER, {"pid": pid, "owner": owner})
     if facts.uid == 0 and not pid and facts.told_by not in (None, facts.owner_uid):

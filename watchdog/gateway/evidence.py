@@ -20,7 +20,7 @@ from watchdog.values import Any, StrPath, dataclass, replace
 SILENT = timedelta(minutes=5)  # a shorter silence of the logs is no reason to ask whether the loop is frozen
 STALE = timedelta(minutes=3)  # Hermes writes its heartbeat every 30 seconds
 AHEAD = timedelta(minutes=2)  # clocks differ by a little; what lies further in the future is not believed
-TICK_WITHIN = 0.2  # seconds; a loop that lives answers in a millisecond
+TICK_WITHIN = 0.2  # seconds; a healthy loop answers in a millisecond
 _ROOM = 1_000_000  # bytes; with less left, logs and heartbeat stop though the loop is well
 
 
@@ -95,10 +95,10 @@ class Evidence:
     home: str = ""
     unreadable: str = ""  # why gateway.pid, which is there, cannot be read
     record: PidFile | None = None
-    lock: int | None = 0  # who holds gateway.lock; 0: nobody; None: that cannot be seen
+    lock: int | None = 0  # who holds gateway.lock; 0: no process; None: that cannot be seen
     lock_file: bool = False
     holder: Process | None = None  # the process that holds the lock
-    named: Process | None = None  # the living process that gateway.pid names, when nobody holds the lock
+    named: Process | None = None  # the living process that gateway.pid names, when no process holds the lock
     state_file: StateFile = StateFile()
     heartbeat: Heartbeat | None = None
     lifecycle: Lifecycle | None = None
@@ -233,7 +233,7 @@ def _process(pid: int) -> Process | None:
 def _named(record: PidFile, lock_file: bool) -> Process | None:
     """The living process that gateway.pid names, unless its number was given to another one since.
 
-    Without a start time nobody can tell that; then only the lock counts, where there is one.
+    Without a start time that cannot be decided; then only the lock counts, where there is one.
     """
     start = procfs.start_time_of(record.pid) if record.pid else None
     if start is None or record.start_time not in (None, start):
@@ -274,7 +274,7 @@ def _is_busy(pid: int) -> bool:
 def _ticks(home: StrPath, pid: int) -> bool | None:
     """Whether the loop answers on its socket: connect, send nothing, read one byte.
 
-    False: somebody listens and no '1' came in time. None: nobody does.
+    False: a process listens and no '1' came in time. None: none listens.
     """
     import socket  # not at the top: only a gateway that may be frozen is asked
 

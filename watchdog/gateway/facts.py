@@ -89,7 +89,7 @@ class Service:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What is known of the container around the gateway, whether or not the gateway lives."""
+    """What is known of the container around the gateway, whether or not the gateway runs."""
 
     id: str = ""  # of the container that the living gateway is in, unless it is ours, too
     tool: str = ""  # docker or podman, by its cgroup
@@ -130,7 +130,7 @@ class HostFacts:
     user: str
     owner: str = ""  # of the home
     owner_uid: int = 0
-    pid: int = 0  # of the gateway, 0 when none lives
+    pid: int = 0  # of the gateway, 0 when none runs
     pid_uid: int = 0
     cgroup: str = ""  # /proc/PID/cgroup
     units: tuple[Unit, ...] = ()

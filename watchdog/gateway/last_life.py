@@ -1,6 +1,6 @@
 """What a living gateway shows that a dead one does not: the container it is in, the names of its variables.
 
-A gateway that we stop gets its own environment back. Of one that died nobody knows it any more; then at least
+A gateway that we stop gets its own environment back. Of one that died it is not known any more; then at least
 a variable that it had and will lack can be named. Values are never kept: there are secrets in them.
 """
 

@@ -55,7 +55,7 @@ class Machine:
     limits: Limits = field(default_factory=Limits)
     host: str = ""
     user: str = ""
-    free: int | None = None  # bytes left where the home lives
+    free: int | None = None  # bytes left on the volume of the home
     # of the gateway in the last day, by anyone: its process, and what its log says
     starts: tuple[datetime, ...] = ()
     run: Runner = commands.run
@@ -101,7 +101,7 @@ def measure_machine(
 ) -> Machine:
     """The real thing. Asks systemd, docker and sudo what they would do, and does nothing.
 
-    `starts` are those that the gateway's log tells of.
+    `starts` are those in the gateway's log.
     """
     gateway = look_at_gateway(home)
     unit = "" if settings.unit == "auto" else settings.unit
@@ -137,7 +137,7 @@ def _will_lack(names: tuple[str, ...]) -> Reason:
 
 
 def every_start(told: tuple[datetime, ...], process: datetime | None) -> tuple[datetime, ...]:
-    """The starts that the log tells of, and that of the process unless the log tells of it, too: a little
+    """The starts in the log, and that of the process unless the log has it, too: a little
     later than it was.
     """
     if process is None or any(timedelta(seconds=-2) < at - process < FIRST_LINE for at in told):

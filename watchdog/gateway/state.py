@@ -26,9 +26,9 @@ _LATER = timedelta(minutes=1)  # what was written so long after a last word belo
 class State(StrEnum):
     RUNNING = "running"
     STARTING = "starting"
-    FROZEN = "frozen"  # it lives and its event loop does not turn
-    STOPPED = "stopped"  # somebody wanted it so
-    DEAD = "dead"  # nobody wanted it so
+    FROZEN = "frozen"  # it runs and its event loop does not turn
+    STOPPED = "stopped"  # on purpose
+    DEAD = "dead"  # not on purpose
     UNKNOWN = "unknown"
 
 
@@ -125,7 +125,7 @@ def _gateway_process(seen: Evidence) -> Process | Reason | None:
     fields = {"pid": seen.named.pid}
     if seen.named.locks is None:
         return Reason(Why.PROCESS_HIDDEN, fields)
-    # A lock file that was deleted or replaced under a living gateway: it still holds the lock that nobody can see.
+    # A lock file that was deleted or replaced under a living gateway: it still holds a lock that cannot be seen.
     ours = any(path.startswith(f"{seen.home}/gateway.lock") for path in seen.named.locks)
     if ours or not (seen.lock_file or seen.named.locks):
         return Reason(Why.LOCK_FILE_GONE, fields)

@@ -19,7 +19,7 @@ class SupervisorKind(StrEnum):
     DOCKER = "docker"
     PODMAN = "podman"
     S6 = "s6"  # one service per profile, usually in a container
-    PROCESS = "process"  # nothing does: a process that somebody started
+    PROCESS = "process"  # nothing does: a process that a person started
     UNKNOWN = "unknown"
 
 
@@ -44,7 +44,7 @@ class Supervisor:
     found: Reason | None = None  # by what it was recognised
     argv: tuple[str, ...] = ()  # bare process: what to start
     uid: int | None = (
-        None  # bare process: whose it is; nothing else is signalled, it is started as nobody else
+        None  # bare process: whose it is; nothing else is signalled, it is started as no other user
     )
     exit_status: int = 0  # of the last run, when systemd knows it
     warnings: tuple[Reason, ...] = ()

@@ -28,7 +28,7 @@ _ONCE = regex(r"(?m)^Type[ \t]*=[ \t]*oneshot\b")
 
 
 def speaking_of_hermes(folders: Iterable[str | os.PathLike[str]]) -> Iterator[tuple[str, str]]:
-    """(name, text) of the units that name Hermes: whoever wrote them may have called them anything."""
+    """(name, text) of the units that name Hermes; a unit may have any name."""
     for folder in folders:
         try:
             names = sorted(os.listdir(folder))

@@ -38,7 +38,7 @@ class Proposal:
     """A plan with the question it needs, or the outcome it had."""
 
     plan: Plan
-    ask: bool = False  # it needs a person's approval and nobody has been asked yet
+    ask: bool = False  # it needs a person's approval that was not asked for yet
     remind: bool = False  # half of the time has passed without an answer
     outcomes: tuple[Outcome, ...] = ()
     answer: str = ""  # "approved by anna via ntfy at 08:51"

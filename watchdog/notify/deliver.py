@@ -160,7 +160,7 @@ def wants(target: Target, notification: Notification, settings: NotifySettings) 
     """Whether this target wants this notification."""
     next_in_line = set(target.tags) & set(settings.escalate_to)
     if next_in_line and notification.news not in _FOR_THE_NEXT_IN_LINE:
-        return False  # told when nobody answered
+        return False  # sent when no answer came
     severe = SEVERITIES.index(notification.severity) >= SEVERITIES.index(target.at_least)
     return severe or notification.news in (News.TEST, News.DAILY, News.WEEKLY)
 
@@ -236,7 +236,7 @@ def _message(message: Outgoing) -> dict[str, Any]:
 
 
 def _deliveries(jobs: list[dict[str, Any]], limits: Mapping[str, float]) -> Iterator[Delivery]:
-    """The child's lines as they come, until all came or the time of the slowest target is over."""
+    """The child's lines as they come, until all came or the slowest target is out of time."""
     # -P keeps the package's own folder off the path: a module of ours must not stand in for one of Apprise's.
     command = [sys.executable, "-P", str(Path(__file__).with_name("apprise_child.py"))]
     slowest = max(limits[job["target"]] for job in jobs)

@@ -73,7 +73,7 @@ def result(outcomes: Sequence[Outcome], plan: Plan, context: MessageContext) -> 
 
 
 def unproved(plan: Plan, context: MessageContext) -> list[str]:
-    """What a gateway that was started again lacks (variables that the one before had), and what nobody tried."""
+    """What a gateway that was started again lacks (variables that the one before had), and what was not tried."""
     lines = [
         context.text("line.lacks", names=warning.fields["names"])
         for warning in plan.warnings

@@ -81,7 +81,7 @@ def subjects_of(report: Report, memory: Memory, messenger: Messenger) -> list[Su
         if change.what in UNSURE or incident.status == "suspected":
             continue
         if incident.status == "resolved" and _switched_off(incident.rule, messenger.context):
-            continue  # nothing looks any more, so nobody knows that it is gone
+            continue  # nothing looks any more, so it is not known to be gone
         subject = _subject(incident, messenger.context)
         subjects[subject.ref] = subject
     for rule, key, severity, says in _conditions(report, messenger):

@@ -73,7 +73,7 @@ def _stopped_by_refusal(plan: Plan, number: int, job: RepairJob) -> Failure | No
         return None
     try:
         if number:
-            job.hear()  # before the first step it was done by whoever began
+            job.hear()  # before the first step the caller did it
         by = rows.refused_by(job.store, plan.id)
     except sqlite3.Error:
         return None

@@ -178,7 +178,7 @@ def _cut(crontab: str, home: Path) -> tuple[str, str, str]:
     if end not in bare[first:]:
         raise WatchdogError(
             f"crontab line {first + 1}: the entry of {home} begins here but its end line ('{end}') is gone; "
-            "put it back with 'crontab -e', or take the entry away by hand"
+            "put it back with 'crontab -e', or remove the entry yourself"
         )
     last = bare.index(end, first)
     return "".join(lines[:first]), "".join(lines[first : last + 1]), "".join(lines[last + 1 :])

@@ -19,7 +19,7 @@ from watchdog.text import harmless, redact
 
 LONGEST = 4000  # characters of a line that are looked at
 MOST = 500_000  # lines
-MADE_UP = "a release that nobody has seen"  # what a sample says whose tail only shows that any is read over
+MADE_UP = "an unknown release"  # what a sample says whose tail only shows that any is read over
 SHAPE = 100  # characters of a shape that are shown
 _QUOTED = re.compile(r"""'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*\"""")
 _KEY = re.compile(r"(?<!\S)(\w+)=")

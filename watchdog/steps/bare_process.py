@@ -137,7 +137,7 @@ def surroundings(
 def _become(
     argv: tuple[str, ...], env: dict[str, str], folder: str, record: pwd.struct_passwd | None
 ) -> NoReturn:
-    """In the child: fork once more so that init looks after it, let go of everything that is ours, become the
+    """In the child: fork once more so that init looks after it, close everything that is ours, become the
     gateway.
     """
     try:
@@ -157,7 +157,7 @@ def _become(
             signal.signal(number, signal.SIG_DFL)
         os.execve(argv[0], argv, env)
     finally:
-        os._exit(127)  # nobody hears us; that no gateway came up is seen and told by the one who waits
+        os._exit(127)  # no one hears us; that no gateway came up is seen and told by the one who waits
 
 
 def _record(uid: int) -> pwd.struct_passwd:

@@ -15,7 +15,7 @@ from watchdog.text import harmless, redact
 from watchdog.values import dataclass
 
 KIND = "command"
-REPEATABLE = False  # nobody knows what half of it did
+REPEATABLE = False  # what half of it did is unknown
 _SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "fish", "csh", "tcsh", "busybox", "cmd", "powershell", "pwsh"}
 _LAUNCHERS = {
     "env",

@@ -62,7 +62,7 @@ def run(args: Args, machine: Machine) -> Outcome:
         return failed(what, plain(str(error)))
     except OSError as error:
         return failed(what, Reason(Failed.FILE_UNTOUCHED, {"error": str(error)}))
-    # Rows that nobody can read any more are lost whether we act or not; a database that opens again is what
+    # Rows that cannot be read any more are lost whether we act or not; a database that opens again is what
     # was asked for.
     well = report.after.grade in ("well", "drifted") or report.strategy == heal.SET_ASIDE
     how = _how(report.strategy) if report.strategy else Reason(Failed.NOTHING_DONE)

@@ -82,7 +82,7 @@ def _put_back(what: Reason, path: Path, machine: Machine) -> Outcome:
     if not aside:
         return failed(what, Reason(Failed.NOTHING_ASIDE, {"path": str(path)}))
     if path.exists():
-        # What the gateway made meanwhile is somebody's data too.
+        # What the gateway made meanwhile is data, too.
         moved = _set_aside(what, path, machine)
         if not moved.ok:
             return moved
@@ -95,7 +95,7 @@ def _put_back(what: Reason, path: Path, machine: Machine) -> Outcome:
 
 
 def _held(path: Path) -> str:
-    """Who has the file or one of its sidecars open, by looking at /proc; '' when nobody that we can see."""
+    """Who has the file or one of its sidecars open, by looking at /proc; '' when no process that we can see."""
     wanted = set()
     for suffix in ("", *SIDECARS):
         try:

@@ -148,10 +148,10 @@ def open_to_others(path: StrPath, what: str) -> str:
     if status.st_mode & loose:
         return f"others may write this file, and {what}; chmod go-w {path}"
     if status.st_uid not in (0, os.getuid()):
-        return f"this file belongs to somebody else, and {what}; chown it: {path}"
+        return f"this file belongs to another user, and {what}; chown it: {path}"
     folder = os.stat(parent := os.path.dirname(path))
     if folder.st_mode & loose and not folder.st_mode & stat.S_ISVTX:
         return f"others may put another file in its place, and {what}; chmod go-w {parent}"
     if folder.st_uid not in (0, os.getuid()):
-        return f"its folder belongs to somebody else, and {what}; chown it: {parent}"
+        return f"its folder belongs to another user, and {what}; chown it: {parent}"
     return ""
