@@ -7,8 +7,10 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import timedelta
+from random import Random
 
 import pytest
+from effort import rounds
 from phones import TOKEN
 from talk import (
     MINUTE,
@@ -304,3 +306,62 @@ def test_a_secret_is_redacted_wherever_it_stands(what: str, text: str):
 @pytest.mark.parametrize("text", PLAIN)
 def test_what_only_looks_like_a_secret_stays(text: str):
     assert redact(text) == text
+
+
+def test_redacting_twice_is_redacting_once():
+    """What is quoted is redacted when it is read and again when it is sent: neither may depend on the other."""
+    random = Random(16)
+    pieces = [text for _, text in SECRETS] + PLAIN
+    pieces += [
+        "[secret]",
+        "[phone]",
+        "[e-mail]",
+        "sk-",
+        "Bearer",
+        "key",
+        "token",
+        "=",
+        ":",
+        "//",
+        "@",
+        "?",
+        "&",
+        "+49",
+        "171",
+        "1234567",
+        ".",
+        "_",
+        "-",
+        "'",
+        '"',
+        "/",
+    ]
+    pieces += [
+        " ",
+        "\n",
+        "用户",
+        "13812345678",
+        "anna@example.org",
+        "https://x.example",
+        "hooks",
+        "password",
+        "a" * 20,
+    ]
+    for _ in range(rounds(3000)):
+        text = "".join(
+            random.choice(pieces)[: random.randrange(1, 120)] for _ in range(random.randrange(1, 9))
+        )
+        once = redact(text)
+        assert redact(once) == once, text
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("13812345678+49 1234567", "[phone][phone]"),
+        ("anna@example.org-..bob@example.org", "[e-mail][e-mail]"),
+        ("token: '+49 171 1835757'", "token: '[phone]'"),
+    ],
+)
+def test_a_secret_beside_a_secret_is_redacted_too(text: str, left: str):
+    assert redact(text) == left
