@@ -204,10 +204,13 @@ def is_home(folder: StrPath) -> bool:
 
 
 def profiles(home: StrPath) -> list[str]:
-    """This home and those of its profiles, each a home of its own below profiles/."""
+    """This home and those of its profiles, each a home of its own below profiles/.
+
+    Hermes takes letters, digits, _ and - for a profile's name; a folder whose name could paint on a terminal is none.
+    """
     parent = os.path.join(home, "profiles")
     try:
-        folders = [os.path.join(parent, name) for name in sorted(os.listdir(parent))]
+        folders = [os.path.join(parent, name) for name in sorted(os.listdir(parent)) if name.isprintable()]
     except OSError:
         folders = []
     return [

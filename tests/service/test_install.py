@@ -378,6 +378,12 @@ def test_profiles_are_homes_of_their_own(tmp_path: Path) -> None:
     assert [Path(home) for home in profiles(tmp_path / "nowhere")] == [tmp_path / "nowhere"]
 
 
+@pytest.mark.parametrize("name", ["a\x1b[31mred", "a\nb", "\u202egnp", "a\x07"])
+def test_a_folder_whose_name_paints_on_a_terminal_is_no_profile(tmp_path: Path, name: str) -> None:
+    (tmp_path / "profiles" / name / "logs").mkdir(parents=True)
+    assert profiles(tmp_path) == [str(tmp_path)]
+
+
 def test_the_example_crontab_has_the_two_paces_and_the_line_that_install_writes() -> None:
     text = (Path(__file__).parents[2] / "crontab.example").read_text()
     python, home = "/home/me/.local/share/pipx/venvs/hermes-watchdog/bin/python", Path("/home/me/.hermes")

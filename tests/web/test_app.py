@@ -193,7 +193,7 @@ def test_a_no_is_as_easy_as_a_yes(site: Site) -> None:
 
 
 def test_a_yes_is_carried_out_by_a_process_of_its_own(
-    start: Callable[..., Site], monkeypatch: pytest.MonkeyPatch
+    start: Callable[..., Site], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     begun: list[subprocess.Popen[bytes]] = []
     real = subprocess.Popen
@@ -202,6 +202,9 @@ def test_a_yes_is_carried_out_by_a_process_of_its_own(
         begun.append(real(*args, **how))
         return begun[-1]
 
+    monkeypatch.chdir(tmp_path)  # files of somebody else lie where the server was started
+    for name in ("watchdog", "json", "sqlite3", "yaml"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(9)")
     site = start(real=True)
     with monkeypatch.context() as patch:
         patch.setattr(subprocess, "Popen", noted)

@@ -44,7 +44,8 @@ def carry_out_in_child(job: Job, plan_id: int) -> None:
     config = str(job.config) if job.config.is_dir() else ""  # there may be none: the defaults hold
     where = [str(job.home), config, str(job.state.parent)]
     subprocess.Popen(
-        [sys.executable, "-m", "watchdog.web.worker", str(plan_id), *where],
+        # -P: a file called watchdog.py in the folder where the server was started must not become the program.
+        [sys.executable, "-P", "-m", "watchdog.web.worker", str(plan_id), *where],
         stdin=subprocess.DEVNULL,
         start_new_session=True,
     )

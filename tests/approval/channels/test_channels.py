@@ -22,6 +22,17 @@ def ask(store: Store, channel, home: str = "/home/hermes/.hermes", **more):
     )
 
 
+def test_no_proxy_sees_what_goes_to_a_server_on_this_machine(store, monkeypatch):
+    """Its address is not encrypted, so neither are the codes."""
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    with running(Ntfy()) as server:
+        phone = OnNtfy(server)
+        ask(store, phone.channel())
+        assert len(phone.asked()) == 1
+
+
 # Telegram
 
 

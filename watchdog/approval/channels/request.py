@@ -44,7 +44,7 @@ def fetch(channel: Channel, request: Request) -> bytes:
     try:
         call = urllib.request.Request(request.url, data, headers, method=request.method)
         ends = time.monotonic() + limit
-        with urllib.request.build_opener(_NoRedirect).open(call, timeout=limit) as answer:
+        with _opener(request.url).open(call, timeout=limit) as answer:
             read = bytearray()
             while len(read) < BIG and (part := answer.read1(65_536)):
                 read += part
@@ -61,6 +61,12 @@ def fetch(channel: Channel, request: Request) -> bytes:
     except (OSError, ValueError, HTTPException) as error:
         # The text of these may hold the address; their kind says enough.
         raise ChannelError(f"{channel.kind}: the connection failed ({type(error).__name__})") from None
+
+
+def _opener(url: str) -> urllib.request.OpenerDirector:
+    """Follows no redirect. An unencrypted address is one of this machine: a proxy would take its codes off it."""
+    direct = () if url.startswith("https://") else (urllib.request.ProxyHandler({}),)
+    return urllib.request.build_opener(_NoRedirect, *direct)
 
 
 def mapping(channel: Channel, answer: bytes) -> dict[str, Any]:
