@@ -6,10 +6,12 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import inject
+import pytest
 
 from watchdog.sqlite import backup, checks
 
@@ -86,8 +88,11 @@ def test_no_room_is_said_before_anything_is_written(patient, monkeypatch):
     assert list(backup.folder_for(path).iterdir()) == []
 
 
-def test_a_backup_beside_a_writer_is_consistent(patient):
+@pytest.mark.parametrize("mode", ["wal", "delete"])
+def test_a_backup_beside_a_writer_is_consistent(patient, mode):
     path = patient("kanban")
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute(f"PRAGMA journal_mode={mode}").fetchone() == (mode,)
     child = subprocess.Popen(
         [
             sys.executable,
@@ -116,3 +121,39 @@ def test_a_backup_beside_a_writer_is_consistent(patient):
         links = sum(row[1] == b"a" for row in rows["task_links"].values())
         comments = sum(row[2] == b"w" for row in rows["task_comments"].values())
         assert links == comments
+        assert report.sha256 == backup.sha256(report.file)
+
+
+@pytest.mark.parametrize("state", ["at rest", "open with a -wal", "DELETE mode"])
+def test_a_backup_needs_no_sidecars_and_is_known_by_its_hash(patient, well, state):
+    path = patient("kanban")
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        if state == "open with a -wal":
+            db.execute("INSERT INTO task_links VALUES('late', 'row')")
+        elif state == "DELETE mode":
+            db.execute("PRAGMA journal_mode=DELETE")
+        report = backup.snapshot(path, now=NOW)
+    assert report.ok, report.says
+    assert Path(report.file).read_bytes()[18:20] == b"\1\1"
+    assert report.sha256 == backup.sha256(report.file)
+    late = state == "open with a -wal"
+    assert (
+        len(inject.rows(report.file)["task_links"]) == len(inject.rows(well["kanban"])["task_links"]) + late
+    )
+
+
+def test_a_backup_tells_how_far_it_is(patient):
+    heard: list[str] = []
+    assert backup.snapshot(patient("kanban"), now=NOW, pace=backup.Pace(True, heard.append)).ok
+    assert [text.split(": ")[1] for text in heard] == ["copying", "checking the copy"]
+
+
+def test_a_row_that_breaks_a_check_of_its_table_makes_no_good_backup(tmp_path):
+    path = tmp_path / "kanban.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE tasks(id INTEGER PRIMARY KEY, status TEXT CHECK(status <> 'nonsense'))")
+        db.execute("PRAGMA ignore_check_constraints=ON")
+        db.execute("INSERT INTO tasks(status) VALUES('nonsense')")
+        db.commit()
+    report = backup.snapshot(path, now=NOW)
+    assert not report.ok and "CHECK constraint failed" in report.says

@@ -104,7 +104,7 @@ def test_a_child_may_not_write_more_than_it_should(tmp_path):
     with pytest.raises((WatchdogError, OSError)):
         answer = sandbox.run(
             "watchdog.sqlite.backup:work",
-            [str(path), str(tmp_path / "to")],
+            (str(path), str(tmp_path / "to"), False),
             sandbox.ChildLimits(20, written=9000),
         )
         raise WatchdogError(answer["fault"])

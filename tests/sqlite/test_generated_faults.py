@@ -25,3 +25,15 @@ def test_what_a_heal_says_is_true(tmp_path, seeds):
 
 def test_what_a_heal_in_its_own_process_says_is_true(tmp_path):
     told_of(range(ROUNDS, ROUNDS + 3), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        300283,  # a -wal with a bad frame, and a header whose two bytes for the journal mode differ
+        101283,  # two indexes of two tables have exchanged their first pages
+    ],
+)
+@pytest.mark.usefixtures("in_process")
+def test_what_a_heal_once_said_wrongly_is_true_now(tmp_path, seed):
+    told_of(range(seed, seed + 1), tmp_path)

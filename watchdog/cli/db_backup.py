@@ -13,10 +13,10 @@ from typing import Any
 
 from watchdog.cli.db import USAGE, WELL, WRONG
 from watchdog.cli.db_check import files_of
-from watchdog.cli.progress import Progress
 from watchdog.job import find_state
-from watchdog.sqlite.backup import accept, snapshot
+from watchdog.sqlite.backup import Pace, accept, snapshot
 from watchdog.sqlite.files import backup_folder
+from watchdog.system.progress import Progress
 
 ABOVE = 4  # folders from a board's kanban.db up to the Hermes home
 
@@ -29,10 +29,8 @@ def run_backup(args: argparse.Namespace) -> int:
         print("--backups is the folder of one database; give one FILE", file=sys.stderr)
         return USAGE
     with Progress() as progress:
-        reports = []
-        for file in files:
-            progress(f"backing up {file}")
-            reports.append(snapshot(file, args.backups, keep=args.keep))
+        pace = Pace(tick=progress)
+        reports = [snapshot(file, args.backups, keep=args.keep, pace=pace) for file in files]
     if args.json:
         print(json.dumps([asdict(report) for report in reports], indent=1))
     else:

@@ -13,13 +13,13 @@ from watchdog import sqlite
 from watchdog.cli import db_report
 from watchdog.cli.db import USAGE, WELL, WRONG
 from watchdog.cli.main import module
-from watchdog.cli.progress import Progress
 from watchdog.errors import WatchdogError
 from watchdog.sqlite import openers
 from watchdog.sqlite.files import databases
 from watchdog.sqlite.inspect import look
 from watchdog.sqlite.installed import installed
 from watchdog.sqlite.schema import release
+from watchdog.system.progress import Progress
 
 if TYPE_CHECKING:
     from watchdog.sqlite.schema import Reference

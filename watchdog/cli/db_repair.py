@@ -12,10 +12,10 @@ from watchdog.cli import db_report
 from watchdog.cli.db import WELL, WRONG
 from watchdog.cli.db_backup import find_backups
 from watchdog.cli.db_check import reference_of
-from watchdog.cli.progress import Progress
 from watchdog.errors import WatchdogError
 from watchdog.sqlite.heal import heal, migrate, undo
 from watchdog.sqlite.schema import releases
+from watchdog.system.progress import Progress
 
 
 def run_heal(args: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ What rules ask of it:
 from watchdog.values import TYPE_CHECKING, lazy
 
 if TYPE_CHECKING:
-    from watchdog.sqlite.backup import due, known, snapshot
+    from watchdog.sqlite.backup import daily, known, snapshot
     from watchdog.sqlite.deep_check import examine
     from watchdog.sqlite.files import databases, passed_over, take_due_backups
     from watchdog.sqlite.inspect import look
@@ -21,8 +21,8 @@ __all__ = [
     "CallState",
     "LastBackup",
     "ToolCalls",
+    "daily",
     "databases",
-    "due",
     "examine",
     "known",
     "last_backup",
@@ -38,7 +38,7 @@ __all__ = [
 # Loaded on first use: a home whose databases are well and stand still needs none of it.
 __getattr__ = lazy(
     __name__,
-    backup=("due", "known", "snapshot"),
+    backup=("daily", "known", "snapshot"),
     deep_check=("examine",),
     files=("databases", "passed_over", "take_due_backups"),
     inspect=("look",),

@@ -18,7 +18,7 @@ from watchdog.sqlite.roots import foreign_rows
 from watchdog.sqlite.wal import read_wal
 from watchdog.values import Any
 
-FTS_UP_TO = 256 << 20  # bytes; above, the content of full-text indexes is checked on the daily backup only
+FTS_UP_TO = 256 << 20  # bytes of a file; above, the content of its full-text indexes is not checked
 
 
 def examine(path: str, timeout: float = 3600, fts_up_to: int = FTS_UP_TO) -> Deep:
@@ -86,7 +86,8 @@ def _inspect(path: str, where: str, mode: str, fts_up_to: int) -> Deep:
         pass
     elif size > fts_up_to > 0:
         says.append(
-            f"the content of the full-text indexes was not checked ({size >> 20} MB); db backup checks it"
+            f"the content of the full-text indexes was not checked: the file has {size >> 20} MB, "
+            f"the limit is {fts_up_to >> 20} MB"
         )
     else:
         found = fts_on_copy(where, mode) if fts_up_to else []

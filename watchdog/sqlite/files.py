@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-from datetime import datetime, timedelta
+from datetime import datetime
 from hashlib import sha256
 
 from watchdog import sqlite
-from watchdog.system.lock import no_hurry
 from watchdog.values import StrPath
 
 NAMES = {"state": "state.db", "kanban": "kanban.db", "response_store": "response_store.db"}
 MOST_BOARDS = 200  # a check looks at each of them every time
-EVERY = timedelta(days=1)
+EVERY = 24 * 3600.0  # seconds
 STAMP = "last-round"  # its time tells when all databases were last looked through
 
 
@@ -60,23 +59,11 @@ def take_due_backups(home: StrPath, state: StrPath, keep: int, now: datetime) ->
     """Take the backups that are due; what went wrong, as lines for the report."""
     if not is_due(state, now):
         return []
-    from pathlib import Path  # not at the top: most checks take none
-
-    problems = []
-    for path in databases(home):
-        place = Path(backup_folder(state, path))
-        # A snapshot of a sick database would push out a well one.
-        if (
-            os.path.isfile(path)
-            and os.path.getsize(path)
-            and sqlite.due(path, now, place, EVERY)
-            and sqlite.look(path).grade in ("well", "drifted")
-        ):
-            # a large database takes longer than a check may; the child has a limit of its own
-            with no_hurry():
-                report = sqlite.snapshot(path, place, keep=keep, now=now)
-            if not report.ok:
-                problems.append(f"backup: {report.says}")
+    problems = [
+        f"backup: {report.says}"
+        for path in databases(home)
+        if (report := sqlite.daily(path, backup_folder(state, path), keep, now)) and not report.ok
+    ]
     if not problems:
         stamp = _stamp(state)
         os.makedirs(os.path.dirname(stamp), mode=0o700, exist_ok=True)
@@ -88,7 +75,7 @@ def take_due_backups(home: StrPath, state: StrPath, keep: int, now: datetime) ->
 def is_due(state: StrPath, now: datetime) -> bool:
     """Whether a day has passed since the last whole round; cheap, because every check asks."""
     try:
-        return abs(now.timestamp() - os.stat(_stamp(state)).st_mtime) >= EVERY.total_seconds()
+        return abs(now.timestamp() - os.stat(_stamp(state)).st_mtime) >= EVERY
     except OSError:
         return True
 

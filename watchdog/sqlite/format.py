@@ -36,7 +36,7 @@ class Header:
     """The fields of the first 100 bytes that the doctor looks at."""
 
     page_size: int
-    write_version: int
+    wal_mode: bool  # by either of two bytes: SQLite decides by the second, and a damaged one proves nothing
     reserved: int
     change: int
     pages: int
@@ -48,10 +48,6 @@ class Header:
     user_version: int
     application: int
     valid_for: int
-
-    @property
-    def wal_mode(self) -> bool:
-        return self.write_version == 2
 
     @property
     def counts_itself(self) -> bool:
@@ -94,7 +90,7 @@ def read_header(data: bytes) -> Header:
         )
     return Header(
         size,
-        data[18],
+        2 in data[18:20],
         data[20],
         change,
         pages,

@@ -86,10 +86,44 @@ def by_their_rows(
                 )
             if wrong and fits:
                 roots[first], roots[second] = there, here
-    return [
+    found = [
         replace(entry, root=roots[entry.name]) if entry.type == "table" and entry.name in roots else entry
         for entry in entries
-    ], alike
+    ]
+    return _indexes_by_their_entries(pages, found, layouts, columns), alike
+
+
+def _indexes_by_their_entries(
+    pages: Pages,
+    entries: list[SchemaObject],
+    layouts: Mapping[str, Layout],
+    columns: Mapping[str, tuple[str, ...]],
+) -> list[SchemaObject]:
+    """The entries, with the roots of indexes exchanged whose entries agree with the rows of each other's table alone."""
+    tables = {entry.name: entry.root for entry in entries if entry.type == "table" and entry.root}
+
+    @cache
+    def agrees(index: SchemaObject, root: int) -> int:
+        layout, names = layouts[index.table], columns[index.name][:-1]
+        positions = [layout.names.index(column) for column in names if column in layout.names]
+        return _agreeing(pages, root, tables[index.table], positions, len(names))
+
+    strange = [
+        entry
+        for entry in entries
+        if entry.type == "index"
+        and entry.root
+        and entry.table in tables
+        and len(columns.get(entry.name, ())) > 1
+        and entry.table in layouts
+        and layouts[entry.table].rowid
+        and not agrees(entry, entry.root)
+    ]
+    roots: dict[SchemaObject, int] = {}
+    for first, second in combinations(strange, 2):
+        if agrees(first, second.root) and agrees(second, first.root):
+            roots |= {first: second.root, second: first.root}
+    return [replace(entry, root=roots.get(entry, entry.root)) for entry in entries]
 
 
 def _agreeing(pages: Pages, index: int, root: int, positions: Sequence[int], width: int) -> int:

@@ -6,6 +6,8 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 from watchdog.values import Any
 
@@ -49,3 +51,8 @@ class Progress:
             return
         self.done.set()
         self.thread.join()
+
+
+def on_a_terminal() -> AbstractContextManager[Callable[[str], None]]:
+    """A sign of life where a person can see it, else none."""
+    return Progress() if sys.stderr.isatty() else nullcontext(lambda text: None)
