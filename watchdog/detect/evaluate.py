@@ -191,15 +191,13 @@ def show_all(
     calls = {source: dispatch.calls for source, dispatch in sources.items()}
     rows = ambiguous.rows
     for event in events:
-        if event.ambiguous:
-            ambiguous.add(event)
-            if event.doubt is None:
-                continue
-        elif rows:
-            ambiguous.read(event)
         matches = event.matches
-        if len(matches) != 1 or event.doubt is not None:
-            if matches:
+        if event.ambiguous or rows or event.doubt is not None or len(matches) != 1:
+            if event.ambiguous:
+                ambiguous.add(event)
+            elif rows:
+                ambiguous.read(event)
+            if matches and (not event.ambiguous or event.doubt is not None):
                 sources[event.source].show(event)
             continue
         places, captures = matches[0]

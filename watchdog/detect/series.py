@@ -46,7 +46,7 @@ class Series:
     def add(self, key: str, event: Event, quotes: Captures, enough: bool = False) -> None:
         """One more; `enough` alone passes the limit, however few there were."""
         at = event.at
-        if self.current is not None:
+        if self.current is not None and (self.alive_at is not None or at - self.last_at > self.quiet_for):
             self.settle(at)
         self.alive_at = None
         self.recent.append(event)
@@ -59,8 +59,8 @@ class Series:
             self.last_at, self.quotes, self.quoted, self.first = at, {}, None, in_time[0]
             self.newest = deque(maxlen=KEEP_LAST)
             self.sessions = {seen.session for seen in in_time if seen.session}
-        else:
-            self.times += not enough
+        elif not enough:
+            self.times += 1
         if self.first is not event:
             self.newest.append(event)
         if at > self.last_at:

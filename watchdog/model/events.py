@@ -25,9 +25,13 @@ class Doubt:
 
 
 class Event:
-    """One thing seen: a log record, a journal entry, a process, a database. Made by the million: slots."""
+    """One thing seen: a log record, a journal entry, a process, a database. Made by the million: slots, and `text` and
+    `where` of a log record are put together when somebody asks, which is hardly ever.
+    """
 
     __slots__ = (
+        "_text",
+        "_where",
         "ambiguous",  # why this record cannot be trusted: chat text imitates log fields
         "at",  # always aware, UTC
         "doubt",  # a Doubt when a user name may have written this record; None: only Hermes can have written it
@@ -39,16 +43,14 @@ class Event:
         "next_at",  # when the same file's next record was written, whatever it says; for lines that ask
         "session",
         "source",  # "gateway.log", "journal", "gateway", "databases"
-        "text",  # the message alone; chat text already cut
-        "where",  # "gateway.log.1:1042", for people
     )
 
     def __init__(
         self,
         at: datetime,
         source: str,
-        text: str,
-        where: str = "",
+        text: str | bytes,
+        where: str | tuple[str, int] = "",
         logger: str = "",
         level: str = "",
         session: str = "",
@@ -61,8 +63,8 @@ class Event:
     ) -> None:
         self.at = at
         self.source = source
-        self.text = text
-        self.where = where
+        self._text = text
+        self._where = where
         self.logger = logger
         self.level = level
         self.session = session
@@ -73,23 +75,35 @@ class Event:
         self.ambiguous = ambiguous
         self.doubt = doubt
 
+    @property
+    def text(self) -> str:
+        """The message alone; chat text already cut."""
+        return self._text if isinstance(self._text, str) else str(self._text, "utf-8", "replace")
+
+    @property
+    def where(self) -> str:
+        """'gateway.log.1:1042', for people; by the byte until its lines were counted: 'gateway.log.1@21877'."""
+        return self._where if isinstance(self._where, str) else "{}@{}".format(*self._where)
+
     def moved(self, where: str) -> Event:
         """The same event with another place told for it."""
-        parts = {name: getattr(self, name) for name in self.__slots__}
-        return Event(**{**parts, "where": where})
+        return Event(**{**{name: getattr(self, name) for name in PARTS}, "where": where})
 
     def __deepcopy__(self, memo: dict[int, object]) -> Event:
         """Itself: events are never changed, so that copies of a detector may share what they have seen."""
         return self
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Event) and all(getattr(self, n) == getattr(other, n) for n in self.__slots__)
+        return isinstance(other, Event) and all(getattr(self, n) == getattr(other, n) for n in PARTS)
 
     def __hash__(self) -> int:
         return hash((self.at, self.source, self.text, self.where))
 
     def __repr__(self) -> str:
         return f"Event({self.at:%F %T}, {self.source}, {self.text!r}, {self.where})"
+
+
+PARTS = tuple(name.removeprefix("_") for name in Event.__slots__)
 
 
 @dataclass(frozen=True)

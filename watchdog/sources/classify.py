@@ -116,11 +116,13 @@ class Classifier:
                 found[key] = (WordMatcher if is_word else PatternMatcher)(pattern, traces or {})
             found[key].entries.append((place, line))
         self.matchers = list(found.values())
+        self._number = {
+            place: number for number, matcher in enumerate(self.matchers) for place, _ in matcher.entries
+        }
 
     def candidates(self, places: Iterable[int]) -> list[Matcher]:
         """The matchers of the lines in these places."""
-        wanted = set(places)
-        return [matcher for matcher in self.matchers if any(place in wanted for place, _ in matcher.entries)]
+        return [self.matchers[number] for number in sorted({self._number[place] for place in places})]
 
     def matches(self, matchers: Iterable[Matcher], message: str, level: str, logger: str) -> list[Match]:
         """Which of the wanted lines this message is."""

@@ -34,6 +34,9 @@ EVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 SLIP = timedelta(minutes=1)  # after now; more than that is another clock
 MEMORY = 5000  # of each kind that are remembered
 RARE = 30  # records of one kind
+FEW, SHORT = 200, 500  # messages of one kind that are remembered as they are, and bytes of one
+CARRIAGE_RETURN = 13
+LONGEST_SESSION = 200
 _NOTHING: Mapping[str, str] = {}
 Names = tuple[str, str, str]  # level, logger, session
 
@@ -41,7 +44,7 @@ Names = tuple[str, str, str]  # level, logger, session
 class Way:
     """What to do with a record in which one literal stands and no other."""
 
-    __slots__ = ("begins", "found", "known", "longest", "matchers", "only", "rare", "shape", "signs")
+    __slots__ = ("begins", "exact", "found", "known", "longest", "matchers", "only", "rare", "shape", "signs")
 
     def __init__(self, begins: bytes, matchers: list[Matcher], signs: tuple[Trace, ...], shape: Shape | None):
         self.matchers = matchers
@@ -53,13 +56,33 @@ class Way:
         self.found: Callable[[bytes], tuple[bytes, ...] | None] | None = None
         self.longest = 0
         self.known: dict[tuple[bytes, ...], Match | None] = {}
+        # The same of messages that must be read otherwise, by what they say and by level and logger.
+        self.exact: dict[tuple[bytes, str, str], Match | None] = {}
         self.begins, self.rare = begins, RARE
 
-    def met(self) -> None:
-        """Count one that was read the ordinary way."""
-        self.rare -= 1
-        if not self.rare and self.only is not None:
-            self.found, self.longest = self.only.in_bytes(self.begins)
+    def match(self, raw: bytes, told: Names) -> Match | None:
+        """What the message is; None when it is nothing, MISSING when that is not found out so simply."""
+        match: Match | None = MISSING
+        groups = None
+        if self.found is not None and len(raw) <= self.longest and raw.isascii():
+            groups = self.found(raw)
+            if groups is not None and (match := self.known.get(groups, MISSING)) is not MISSING:
+                return match
+        if groups is None:
+            match = self.exact.get((raw, told[0], told[1]), MISSING)
+        if match is MISSING and self.only is not None and not self.only.slow:
+            self.rare -= 1
+            if not self.rare:
+                self.found, self.longest = self.only.in_bytes(self.begins)
+            try:
+                match = self.only.match(str(raw, "utf-8", "replace"), told[0], told[1])
+            except SlowPattern:
+                return match
+            if groups is not None:
+                remember(self.known, groups, match, MEMORY)
+            elif len(raw) < SHORT:
+                remember(self.exact, (raw, told[0], told[1]), match, FEW)
+        return match
 
 
 class Wanted:
@@ -142,6 +165,7 @@ class RecordReader:
         self.first_at: datetime | None = None  # of the block's first record, wanted or not
         self.last_at: datetime | None = None  # of the newest record, wanted or not
         self.future = 0  # records dated well after the window: a gateway writes on while it is looked at
+        self.kinds: dict[bytes, tuple[str, str]] = {}  # the same without a session → level, logger
         self.names: dict[bytes, Names] = {}  # what stands between time and message → level, logger, session
         # who writes where → header, text, digest of the name, what it is
         self.inbound: dict[bytes, tuple[Names, str, str, Match]] = {}
@@ -215,11 +239,23 @@ class RecordReader:
 
     def _header(self, block: bytes, start: int, message: int) -> Names | None:
         """What stands before the message that begins there; None when the line begins otherwise."""
-        head = HEADER.match(block, start)
-        if head is None or head.end() != message:
-            return None
-        told = _parts(head)[2]
-        remember(self.names, block[start + STAMP_ENDS : message], told, MEMORY)
+        header = block[start + STAMP_ENDS : message]
+        # A session is met for the first time far more often than a level with a logger.
+        before, bracket, rest = header.partition(b" [")
+        session, behind, after = rest.partition(b"] ")
+        kind = (
+            self.kinds.get(before + behind + after) if bracket and len(session) <= LONGEST_SESSION else None
+        )
+        if kind is not None and b"]" not in session and b"\n" not in session:
+            told = (*kind, str(session, "utf-8", "replace"))
+        else:
+            head = HEADER.match(block, start)
+            if head is None or head.end() != message:
+                return None
+            told = _parts(head)[2]
+            if bracket:
+                remember(self.kinds, before + behind + after, told[:2], MEMORY)
+        remember(self.names, header, told, MEMORY)
         return told
 
     def _note(self, stamp: bytes, session: str, signs: Sequence[Trace]) -> None:
@@ -259,12 +295,15 @@ class RecordReader:
         self, block: bytes, start: int, message: int, told: Names, stop: int, way: Way
     ) -> Event | None:
         """The same as _record of one line, in fewer steps; what is out of the ordinary is left to that."""
-        facts, match, shape = _NOTHING, None, way.shape
+        facts, match, shape = _NOTHING, MISSING, way.shape
         if self.doubts.records and self.doubts.of(block, start) is not None:
             return self._record(block, start, message, told, stop, way.matchers)
+        text: str | bytes
         if shape is None:
-            raw = block[message : stop - 1]
-            if b"='" in raw or b'="' in raw or raw[-1:] in b"\r" or len(raw) > LONGEST:
+            text = raw = block[message : stop - 1]
+            # The first two alone are nearly always enough, and found at once.
+            quoted = (b"'" in raw or b'"' in raw) and (b"='" in raw or b'="' in raw)
+            if quoted or not raw or block[stop - 2] == CARRIAGE_RETURN or len(raw) > LONGEST:
                 return self._record(block, start, message, told, stop, way.matchers)
         else:
             honest = shape.plain.match(block, message)
@@ -273,7 +312,7 @@ class RecordReader:
             raw, said, tails = honest.groups()
             if not said or tails not in shape.plain_tails:
                 return self._record(block, start, message, told, stop, way.matchers)
-            facts = {"said": digest(str(said, "utf-8", "replace"))}
+            text, facts = raw, {"said": digest(str(said, "utf-8", "replace"))}
             if shape.has_name:
                 known = self.inbound.get(raw)
                 if known is None or known[0] is not told:
@@ -283,29 +322,15 @@ class RecordReader:
         if at is None or at < self.since or at > self.until:
             self.future += at is not None and at - self.until > SLIP
             return None
-        if match is None:
-            text = str(raw, "utf-8", "replace")
-            groups = (
-                way.found(raw)
-                if way.found is not None and len(raw) <= way.longest and raw.isascii()
-                else None
-            )
-            match = way.known.get(groups, MISSING) if groups is not None else MISSING
-            if match is MISSING:
-                if way.only is None or way.only.slow:
-                    return self._record(block, start, message, told, stop, way.matchers)
-                way.met()
-                try:
-                    match = way.only.match(text, told[0], told[1])
-                except SlowPattern:
-                    return self._record(block, start, message, told, stop, way.matchers)
-                if groups is not None:
-                    remember(way.known, groups, match, MEMORY)
+        if match is MISSING:
+            match = way.match(raw, told)
             if match is None:
                 return None
+            if match is MISSING:
+                return self._record(block, start, message, told, stop, way.matchers)
         use, captures = match
         event = Event(
-            at, self.source, text, f"{self.where}@{self.offset + start}", told[1], told[0], told[2], facts, "", None, [(use.places, captures)]
+            at, self.source, text, (self.where, self.offset + start), told[1], told[0], told[2], facts, "", None, [(use.places, captures)]
         )  # fmt: skip
         if use.rare:
             self._use(use, event, block, stop)
@@ -347,7 +372,7 @@ class RecordReader:
             return None
         matches = [(use.places, captures) for use, captures in found if use.places]
         event = Event(
-            at, self.source, text, f"{self.where}@{self.offset + start}", logger, level, session, facts, more, None, matches, ambiguous, doubt
+            at, self.source, text, (self.where, self.offset + start), logger, level, session, facts, more, None, matches, ambiguous, doubt
         )  # fmt: skip
         for use, _ in found:
             if use.rare:
