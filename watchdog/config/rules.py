@@ -9,14 +9,14 @@ from pathlib import Path
 
 from watchdog import config
 from watchdog.config.lines import LineSample, read_word
-from watchdog.config.rulebook import ANY, Kinds, Rulebook, Vocabulary, Word, flat, shipped_dir
+from watchdog.config.rulebook import ANY, Kinds, LineSelection, Rulebook, Vocabulary, Word, flat, shipped_dir
 from watchdog.config.yaml import Section, _near, read_documents, read_translations
 from watchdog.errors import ConfigError, Problem, WatchdogError
 from watchdog.model import EVERY_CHECK, SEVERITIES, Condition, Recipe, Rule
 from watchdog.system.files import open_regular
 from watchdog.system.privileges import open_to_others
 from watchdog.text import harmless, template_fields
-from watchdog.values import StrPath, regex, replace
+from watchdog.values import Any, StrPath, regex, replace
 
 _ID = regex(r"[a-z][a-z0-9-]{1,60}")
 TRANSLATED = ("title", "headline", "say", "advice", "cleared")
@@ -99,7 +99,26 @@ def load(*folders: StrPath, kinds: Kinds, shipped: bool = True) -> Rulebook:
     check_names(rules, recipes, problems, {*off, *named})
     if problems:
         raise ConfigError(problems)
-    return Rulebook(tuple(sorted(rules.values(), key=lambda rule: rule.id)), recipes, off, vocabulary)
+    in_order = sorted(rules.values(), key=lambda rule: rule.id)
+    return Rulebook(_with_shared_parts(in_order), recipes, off, vocabulary)
+
+
+def _with_shared_parts(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """The same rules; equal parts of their conditions are one object, so that one detector serves all conditions that
+    want the same (detect/evaluate.py) and a kept rulebook is small.
+    """
+    known: dict[object, object] = {}
+
+    def shared(part: Any) -> Any:
+        if type(part) is tuple:
+            return tuple(map(shared, part))
+        if hasattr(part, "__fields__"):
+            part = replace(part, **{name: shared(getattr(part, name)) for name in part.__fields__})
+        elif not isinstance(part, LineSelection | frozenset):
+            return part
+        return known.setdefault(part, part)
+
+    return tuple(replace(rule, when=shared(rule.when)) for rule in rules)
 
 
 def unknown_auto(auto: Iterable[str], recipes: Iterable[str], where: str) -> list[Problem]:

@@ -10,7 +10,7 @@ from watchdog.values import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from watchdog.detect.evaluate import ActiveCondition
 
-Entry = tuple[str, "ActiveCondition", str]  # the rule, its condition, in which role that wants the line
+Entry = tuple["ActiveCondition", str]  # a condition, and the role in which it wants the line
 Call = Callable[[Mapping[str, str], Event], None]
 
 
@@ -61,14 +61,14 @@ class Dispatch:
             found.update(dict.fromkeys(places, captures))
         roles_of: dict[int, tuple[ActiveCondition, dict[str, Mapping[str, str]]]] = {}
         for place in sorted(found):
-            _, condition, role = self.entries[place]
+            condition, role = self.entries[place]
             roles_of.setdefault(id(condition), (condition, {}))[1].setdefault(role, found[place])
         return list(roles_of.values())
 
     def _calls(self, places: Iterable[int]) -> list[Call]:
         roles_of: dict[Any, dict[str, None]] = {}
         for place in places:
-            _, condition, role = self.entries[place]
+            condition, role = self.entries[place]
             for detector in (condition.detector, condition.twin):
                 if detector is not None:
                     roles_of.setdefault(detector, {})[role] = None

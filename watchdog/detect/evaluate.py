@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 
+from watchdog.config.rulebook import ANY
+from watchdog.config.rulebook import flat as flat_conditions
 from watchdog.detect import KINDS
 from watchdog.detect.ambiguous import Ambiguous
 from watchdog.detect.dispatch import Dispatch
@@ -63,22 +65,27 @@ class ActiveCondition:
         return next((f"{source}: {blind[source]}" for source in needed if source in blind), "")
 
 
-def activate(condition: Condition) -> ActiveCondition:
-    if condition.kind == "any":
-        return ActiveCondition(condition, None, [], [activate(other) for other in condition.want])
-    module = KINDS[condition.kind]
-    return ActiveCondition(condition, module.Detector(condition.want), module.lines(condition.want), [])
+def activate(rules: Iterable[Rule]) -> dict[str, list[ActiveCondition]]:
+    """The conditions of each rule at work; those that share what they want share a detector."""
+    shared: dict[int, ActiveCondition] = {}
+
+    def active(condition: Condition) -> ActiveCondition:
+        if condition.kind == ANY:
+            return ActiveCondition(condition, None, [], [active(other) for other in condition.want])
+        want = condition.want
+        if id(want) not in shared:
+            module = KINDS[condition.kind]
+            shared[id(want)] = ActiveCondition(condition, module.Detector(want), module.lines(want), [])
+        return shared[id(want)]
+
+    return {rule.id: [active(condition) for condition in rule.when] for rule in rules}
 
 
 def lines_by_source(rules: Iterable[Rule]) -> dict[str, list[Line]]:
     """What all rules together want to see of each source; an event names these lines by their places."""
     wanted: dict[str, list[Line]] = {}
-    conditions = [condition for rule in rules for condition in rule.when]
-    while conditions:
-        condition = conditions.pop(0)
-        if condition.kind == "any":
-            conditions[:0] = condition.want
-            continue
+    conditions = [condition for rule in rules for condition in flat_conditions(rule.when)]
+    for condition in {id(condition.want): condition for condition in conditions}.values():
         for _, line, _ in KINDS[condition.kind].lines(condition.want):
             wanted.setdefault(line.source, []).append(line)
     return wanted
@@ -86,7 +93,7 @@ def lines_by_source(rules: Iterable[Rule]) -> dict[str, list[Line]]:
 
 def is_measured(rule: Rule) -> bool:
     """Whether no condition of the rule needs a log: what it says of now does not hang on what was written then."""
-    active = flat([activate(condition) for condition in rule.when])
+    active = flat(activate([rule])[rule.id])
     return not any(needed and line.source in LOG_SOURCES for one in active for _, line, needed in one.lines)
 
 
@@ -111,7 +118,7 @@ def evaluate(rules: Sequence[Rule], events: Iterable[Event], seen: Seen, now: da
 
     The events were asked for by lines_by_source of these very rules.
     """
-    active = {rule.id: [activate(condition) for condition in rule.when] for rule in rules}
+    active = activate(rules)
     slow, ambiguous = show_all(active, events, seen)
     findings: list[Finding] = []
     not_checked: dict[str, str] = {}
@@ -180,14 +187,14 @@ def show_all(
         for dispatch in sources.values():
             dispatch.calls.clear()
 
-    for rule, conditions in active.items():
-        for condition in flat(conditions):
-            if hasattr(condition.detector, "ask"):
-                condition.detector.ask = seen.ask
-            for role, line, _ in condition.lines:
-                if line.aside and line in seen.traces:
-                    condition.detector.follow(role, seen.traces[line])
-                sources.setdefault(line.source, Dispatch(forget)).entries.append((rule, condition, role))
+    every = [condition for conditions in active.values() for condition in flat(conditions)]
+    for condition in {id(condition): condition for condition in every}.values():
+        if hasattr(condition.detector, "ask"):
+            condition.detector.ask = seen.ask
+        for role, line, _ in condition.lines:
+            if line.aside and line in seen.traces:
+                condition.detector.follow(role, seen.traces[line])
+            sources.setdefault(line.source, Dispatch(forget)).entries.append((condition, role))
     calls = {source: dispatch.calls for source, dispatch in sources.items()}
     rows = ambiguous.rows
     for event in events:
@@ -203,10 +210,16 @@ def show_all(
         places, captures = matches[0]
         for call in calls[event.source].get(places) or sources[event.source].calls_for(places):
             call(captures, event)
-    slow = {
-        sources[source].entries[place][0]: why
+    too_slow = {
+        id(sources[source].entries[place][0]): why
         for source, places in seen.slow.items()
         for place, why in places.items()
+    }
+    slow = {
+        rule: too_slow[id(condition)]
+        for rule, conditions in (active if too_slow else {}).items()
+        for condition in flat(conditions)
+        if id(condition) in too_slow
     }
     return slow, ambiguous
 

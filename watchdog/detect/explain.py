@@ -33,7 +33,7 @@ class Explanation:
 
 def explain(rule: Rule, events: Iterable[Event], seen: Seen, now: datetime) -> Explanation:
     """Each condition of the rule on these events, which were asked for by lines_by_source([rule])."""
-    conditions = [activate(condition) for condition in rule.when]
+    conditions = activate([rule])[rule.id]
     slow, _ = show_all({rule.id: conditions}, events, seen)
     why = slow.get(rule.id) or next((why for one in conditions if (why := one.blind(seen.blind))), "")
     found = []
@@ -69,14 +69,14 @@ def explain_record(book: Rulebook, event: Event) -> tuple[list[str], list[LineUs
     """(the words of the vocabulary that the record is, the rules that want it)."""
     text = f"{event.text}\n{event.more}" if event.more else event.text
     found = []
-    for rule in book.rules:
-        for one in flat([activate(condition) for condition in rule.when]):
+    for rule, conditions in activate(book.rules).items():
+        for one in flat(conditions):
             for role, wanted, _ in one.lines:
                 if wanted.pattern is None or (
                     wanted.level and event.level and event.level not in wanted.level
                 ):
                     continue
-                use = rule.id, one.condition.kind, role, wanted.source
+                use = rule, one.condition.kind, role, wanted.source
                 try:
                     captured = wanted.pattern.match(text)
                 except SlowPattern as error:

@@ -23,8 +23,9 @@ class Use:
     __slots__ = ("complaint", "followed", "places", "rare", "traces")
 
     def __init__(self, lines: Sequence[tuple[int, Line]], traces: Mapping[Line, Trace]):
-        self.places = tuple(place for place, line in lines if line not in traces)  # to tell the detectors
-        self.traces = tuple(dict.fromkeys(traces[line] for _, line in lines if line in traces))
+        aside = {place: traces[line] for place, line in lines if line.aside and line in traces}
+        self.places = tuple(place for place, _ in lines if place not in aside)  # to tell the detectors
+        self.traces = tuple(dict.fromkeys(aside.values()))
         self.followed = any(line.followed for _, line in lines)  # the next record's time matters
         self.complaint = any(line.complaint for _, line in lines)
         self.rare = bool(self.traces or self.followed or self.complaint)

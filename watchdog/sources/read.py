@@ -130,18 +130,18 @@ def read_all(
                 line: Trace() for line in lines if line.aside and line.pattern.sure and not sources.plain
             }
             reading.traces.update(traces)
+            aside = [line.aside and line in traces for line in lines]
             asked = Wanted(
-                [None if line in traces else line for line in lines],
+                [None if is_aside else line for line, is_aside in zip(lines, aside, strict=True)],
                 chat,
                 plain=sources.plain,
                 doubts=doubts,
                 copies=any(log.name == NAMED[0] for log in reading.logs[:-1]),
             )
-            signs = (
-                Wanted([line if line in traces else None for line in lines], chat, traces, doubts=doubts)
-                if traces
-                else None
-            )
+            signs = None
+            if traces:
+                kept = [line if is_aside else None for line, is_aside in zip(lines, aside, strict=True)]
+                signs = Wanted(kept, chat, traces, doubts=doubts)
             reading.slow[name] = asked.classifier.slow
             streams.append(in_order(_guarded(log, log.events(asked, since, now, signs), reading, asked)))
     classifiers = {name: Classifier(lines) for name, lines in wanted.items() if name not in LOGS}
