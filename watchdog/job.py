@@ -7,7 +7,6 @@ import pwd
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
-from hashlib import sha256
 
 from watchdog import config, gateway, notify, steps
 from watchdog.config.cache import load_cached, load_cached_settings
@@ -21,6 +20,7 @@ from watchdog.sources.read import Sources, starts_in_log
 from watchdog.store import Store
 from watchdog.store.incidents import look_back
 from watchdog.store.recovery import look_at_store, open_store
+from watchdog.system.files import short_digest
 from watchdog.values import TYPE_CHECKING, StrPath, dataclass, replace
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ def find_state(home: StrPath, given: str | None = None) -> str:
         xdg = os.environ.get("XDG_STATE_HOME") or os.path.join(user_home(), ".local", "state")
         base = os.path.join(xdg, "hermes-watchdog")
     name = os.path.basename(home).lstrip(".") or "home"
-    return os.path.join(base, f"{name}-{sha256(home.encode()).hexdigest()[:8]}")
+    return os.path.join(base, f"{name}-{short_digest(home)}")
 
 
 def _whole(given: str) -> str:

@@ -269,7 +269,7 @@ def test_systemd_finds_no_fault_in_the_units(kind: str, name: str, sandbox: Sand
 
 
 def test_no_unit_of_ours_is_taken_for_a_gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from watchdog.sources.journal import units_of
+    from watchdog.gateway import units_of
 
     home = tmp_path / ".hermes"
     for file in unit_files(Entry(home, "/usr/bin/python3"), DAEMON):

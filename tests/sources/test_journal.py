@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from homes import chat_text
 
+from watchdog.gateway import units_of
 from watchdog.sources import journal
 
 LATER = datetime(2030, 1, 1, tzinfo=UTC)
@@ -208,7 +209,7 @@ def test_the_gateways_unit_is_found_whatever_it_is_called(tmp_path, monkeypatch,
         (folder / f"{name}.service").write_text(text.replace("{home}", str(home)))
     if not user:
         monkeypatch.setenv("SYSTEMD_UNIT_PATH", str(folder))
-    assert [one for one in journal.units_of(home) if one[0] in {f"{name}.service" for name in files}] == [
+    assert [one for one in units_of(home) if one[0] in {f"{name}.service" for name in files}] == [
         (f"{name}.service", user) for name in found
     ]
 
@@ -219,11 +220,11 @@ def test_a_unit_of_a_linked_home_is_its_units(tmp_path, monkeypatch):
     (tmp_path / "agent.service").write_text(f"{GATEWAY}Environment=HERMES_HOME={tmp_path}/link\n")
     os.mkfifo(tmp_path / "pipe.service")
     monkeypatch.setenv("SYSTEMD_UNIT_PATH", str(tmp_path))
-    assert journal.units_of(tmp_path / "real") == [("agent.service", False)]
+    assert units_of(tmp_path / "real") == [("agent.service", False)]
 
 
 def test_a_profiles_unit_is_known_by_the_profile_in_its_command(tmp_path, monkeypatch):
     (tmp_path / "agent.service").write_text("[Service]\nExecStart=/v/bin/hermes --profile work gateway run\n")
     monkeypatch.setenv("SYSTEMD_UNIT_PATH", str(tmp_path))
-    assert ("agent.service", False) in journal.units_of(tmp_path / ".hermes/profiles/work")
-    assert ("agent.service", False) not in journal.units_of(tmp_path / ".hermes/profiles/play")
+    assert ("agent.service", False) in units_of(tmp_path / ".hermes/profiles/work")
+    assert ("agent.service", False) not in units_of(tmp_path / ".hermes/profiles/play")

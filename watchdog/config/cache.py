@@ -24,7 +24,7 @@ from watchdog.config import sealed
 from watchdog.config.rulebook import Rulebook, shipped_dir
 from watchdog.config.settings import ENVIRONMENT, Settings, others_may_write
 from watchdog.config.settings import NAME as SETTINGS
-from watchdog.system.files import open_regular, read_small
+from watchdog.system.files import read_small
 from watchdog.values import Any, StrPath, replace
 
 FORMAT = 9
@@ -119,27 +119,32 @@ def _others_may_exchange(path: str) -> bool:
 
 
 def _key(own: str) -> bytes:
-    """A digest of everything that the rulebook depends on."""
+    """A digest of everything that the rulebook depends on; a rule file that is written to gets another time of change."""
     # How a rule of the user's own is called depends on where we are.
-    seen_from = (os.getcwd(), own) if own else ()
-    digest = blake2b(_program() + repr(seen_from).encode(), digest_size=32)
+    digest = blake2b(_program(), digest_size=32)
+    digest.update(repr((os.getcwd(), own) if own else ()).encode())
     for folder in filter(None, (shipped_dir(), own)):
         for kind in FOLDERS:
-            path = os.path.join(folder, kind)
-            try:
-                names = sorted(os.listdir(path))
-            except OSError as error:
-                digest.update(f"{path} {error.errno}\n".encode())
-                continue
-            for name in names:
-                if name.endswith((".yaml", ".yml")):
-                    digest.update(f"{path}/{name}\n".encode("utf-8", "replace"))
-                    try:
-                        with open_regular(os.path.join(path, name)) as file:
-                            digest.update(file.read())
-                    except OSError as error:
-                        digest.update(f"{error.errno}\n".encode())
+            digest.update(repr(_stamps(os.path.join(folder, kind))).encode())
     return digest.digest()
+
+
+def _stamps(folder: str) -> list[object]:
+    """What changes with every write to a rule file of this folder."""
+    found: list[object] = [folder]
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError as error:
+        return [folder, error.errno]
+    for name in names:
+        if name.endswith((".yaml", ".yml")):
+            try:
+                status = os.stat(os.path.join(folder, name))
+                stamps = status.st_ino, status.st_size, status.st_mode, status.st_mtime_ns, status.st_ctime_ns
+                found.append((name, stamps))
+            except OSError as error:
+                found.append((name, error.errno))
+    return found
 
 
 def _read(path: StrPath, key: bytes) -> Rulebook:

@@ -4,8 +4,9 @@ from watchdog.values import TYPE_CHECKING, lazy
 
 if TYPE_CHECKING:
     from watchdog.gateway.machine import GatewayProcess, Machine, measure_machine
+    from watchdog.gateway.units import units_of
 
-__all__ = ["GatewayProcess", "Machine", "measure_machine"]
+__all__ = ["GatewayProcess", "Machine", "measure_machine", "units_of"]
 
 # Loaded on first use: a quiet check measures only what its rules ask for.
 __getattr__ = lazy(
@@ -15,4 +16,5 @@ __getattr__ = lazy(
         "Machine",
         "measure_machine",
     ),
+    units=("units_of",),
 )

@@ -54,12 +54,15 @@ def is_ours(command: str) -> bool:
     return _OURS.search(f"{command} ") is not None
 
 
-def units_of(home: StrPath) -> list[tuple[str, bool]]:
-    """(unit, whether it is a user unit) of the services that run this home's gateway.
+def units_of(home: StrPath, chosen: str = "") -> list[tuple[str, bool]]:
+    """(unit, whether it is a user unit) of the services that run this home's gateway, or the one that was chosen.
 
     Where none says so by its command (it calls a script), those that name the home and are nothing else that
     is known.
     """
+    if chosen and chosen != "auto":
+        name = chosen.removeprefix("user:")
+        return [(name if "." in name else f"{name}.service", chosen.startswith("user:"))]
     system = [*filter(None, os.environ.get("SYSTEMD_UNIT_PATH", "").split(":")), *SYSTEM, PACKAGED]
     places = [(folder, False) for folder in system]
     places += [

@@ -19,6 +19,7 @@ from watchdog.notify.deliver import Messenger
 from watchdog.notify.translate import read_words, with_rules
 from watchdog.store import Store, audit, messages
 from watchdog.store.messages import Memory, News, NotificationRecord, Subject
+from watchdog.store.pending import last_sent
 from watchdog.store.reasons import plain
 from watchdog.values import replace
 
@@ -58,10 +59,10 @@ def write(
     selections = select(subjects, proposals, memory, restraint, context.now)
     notifications = [compose(selection, context) for selection in selections if not selection.held]
     messages.remember(store, _records(subjects, selections, memory, context.now), context.now)
-    if settings.summary_due(messages.last_sent(store, News.DAILY), context.now):
+    if settings.summary_due(last_sent(store, News.DAILY), context.now):
         open_now = [subject for subject in subjects if not subject.over_at]
         notifications.append(daily(open_now, messages.day(store, context.now), context))
-    if settings.week_due(messages.last_sent(store, News.WEEKLY), context.now):
+    if settings.week_due(last_sent(store, News.WEEKLY), context.now):
         midnight = datetime.combine(context.now.astimezone(settings.zone), time(), settings.zone)
         days = messages.week(store, midnight)
         faults = messages.faults_between(store, days[0].start, midnight)

@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
-from watchdog.gateway import units as unit_files
 from watchdog.gateway.state import LastWord
 from watchdog.model import Event, phrase
 from watchdog.sources.chat_text import ChatText
@@ -191,16 +190,6 @@ def _writer(entry: dict[str, Any]) -> str:
     ):
         return "systemd"
     return f"process {str(entry.get('_COMM'))[:60]}"
-
-
-def units_of(home: StrPath, chosen: str = "") -> list[tuple[str, bool]]:
-    """(unit, whether it is a user unit) of the services that run this home's gateway, or the one that was
-    chosen.
-    """
-    if chosen and chosen != "auto":
-        name = chosen.removeprefix("user:")
-        return [(name if "." in name else f"{name}.service", chosen.startswith("user:"))]
-    return unit_files.units_of(home)
 
 
 def _text(message: Any) -> str:

@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
+from watchdog import gateway, sources
 from watchdog.gateway.evidence import read_evidence, read_saved_evidence
 from watchdog.gateway.state import GatewayState, LastWord, LastWords, State, Why, state_of
 from watchdog.model import Event, Line, Measurement, Phrase, Reason, phrase
 from watchdog.sources.chat_text import digest_of
-from watchdog.sources.reasons import Unreadable
 from watchdog.system.files import open_regular, read_object
 from watchdog.system.procfs import began_at
 from watchdog.text import spell
@@ -63,9 +63,11 @@ def observe(
         # knows better.
         by_systemd, at = ("", None)
         if words:
-            from watchdog.sources.journal import last_word, units_of  # only for a gateway that is dead
+            from watchdog.sources.journal import last_word  # only for a gateway that is dead
 
-            by_systemd, at = last_word(units_of(home, unit), said_at if words == LastWord.STOPPED else None)
+            by_systemd, at = last_word(
+                gateway.units_of(home, unit), said_at if words == LastWord.STOPPED else None
+            )
         found = state_of(seen, LastWords(words or "", said_at, by_systemd, at))
     if found.state is State.UNKNOWN:
         return None, blind(found.reason)
@@ -105,7 +107,7 @@ def blind(reason: Reason) -> Phrase:
 def stated(state: str, home: StrPath, at: datetime, since: datetime | None) -> tuple[Event | None, str]:
     """For a replay: what only a live machine could tell is as somebody says."""
     if state == "unknown":
-        return None, phrase(Unreadable.NOT_STATED, "nobody said whether the gateway ran (--gateway)")
+        return None, sources.not_stated()
     facts = {"home": str(home), "state": state, "stated": "yes", "since": (since or at).isoformat()}
     if state != State.DEAD:
         return _event(at, facts), ""
@@ -167,8 +169,10 @@ def sessions(home: StrPath) -> list[Event]:
             except (TypeError, KeyError, AttributeError):
                 continue
             if type(session) is type(platform) is type(chat) is str:
-                known = {"session": session, "platform": platform, "chat": chat, "user": digest_of(user)}
-                found.append({**known, "key": key})
+                who = digest_of(user)
+                found.append(
+                    {"session": session, "platform": platform, "chat": chat, "user": who, "key": key}
+                )
         name = os.path.basename(path)
         break
     return [Event(BEFORE_ALL, "sessions", "", name, facts={"sessions": found})] if found else []

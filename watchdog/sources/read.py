@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from operator import attrgetter
 
-from watchdog import config, sqlite
+from watchdog import config, gateway, sqlite
+from watchdog import sources as package
 from watchdog.config.rulebook import Vocabulary
-from watchdog.model import LOGS, Event, Line, Measurement, Phrase, phrase
+from watchdog.model import LOGS, Event, Line, Measurement
 from watchdog.model.trace import Trace
 from watchdog.sources import disk, resources
 from watchdog.sources.chat_text import ChatText
@@ -18,7 +19,6 @@ from watchdog.sources.classify import Classifier
 from watchdog.sources.forgery import Doubts, find_doubts
 from watchdog.sources.localtime import SLACK, LocalClock, SetBack, agreed
 from watchdog.sources.logfile import LogFile
-from watchdog.sources.reasons import Unreadable
 from watchdog.sources.records import HEADER, Wanted
 from watchdog.system.procfs import lock_holder
 from watchdog.text import spell
@@ -110,7 +110,7 @@ def read_all(
     chat = ChatText(sources.vocabulary.with_chat_text())
     doubts = _doubts(sources, chat, since) if not wanted.keys().isdisjoint(NAMED) else Doubts()
     if doubts.too_many:
-        reading.blind.update(dict.fromkeys(NAMED, _too_many()))
+        reading.blind.update(dict.fromkeys(NAMED, package.too_many_doubts()))
     for name in LOGS:
         if name in wanted and name not in reading.blind:
             log = LogFile(
@@ -122,7 +122,7 @@ def read_all(
             try:
                 log.open(since)
             except OSError as error:
-                reading.blind[name] = _why(error, log.path)
+                reading.blind[name] = package.why_unreadable(error, log.path)
                 continue
             reading.logs.append(log)
             lines = wanted[name]
@@ -215,22 +215,22 @@ def _now(
         )
     reading.last_at = max((log.last_at for log in reading.logs if log.last_at is not None), default=None)
     if "gateway" in wanted:
-        from watchdog.sources import process as gateway
+        from watchdog.sources import process as processes
 
         if sources.stated:
-            process, why = gateway.stated(sources.stated, sources.home, now, reading.last_at)
+            process, why = processes.stated(sources.stated, sources.home, now, reading.last_at)
         else:
-            farewells = gateway.Farewells(
+            farewells = processes.Farewells(
                 sources.vocabulary.role("started"), sources.vocabulary.role("stopped")
             )
-            process, why = gateway.observe(
+            process, why = processes.observe(
                 sources.home, sources.logs, reading.last_at, now, farewells, sources.unit
             )
         if process is not None:
-            gateway.lived_until(process, sources.measured)
+            processes.lived_until(process, sources.measured)
             if sources.failed_restarts:
                 starts = starts_in_log(sources, min(sources.failed_restarts), now)
-                gateway.failed_to_start_again(process, sources.failed_restarts, starts)
+                processes.failed_to_start_again(process, sources.failed_restarts, starts)
             if process.facts["state"] in ("running", "frozen") and process.facts.get("pid"):
                 reading.measured["pid"] = process.facts["pid"]
             yield process
@@ -245,7 +245,9 @@ def _now(
         except cron.JobsUnreadable as error:
             reading.blind["cron"] = str(error)
         except OSError as error:
-            reading.blind["cron"] = _why(error, os.path.join(sources.home, "cron", "jobs.json"))
+            reading.blind["cron"] = package.why_unreadable(
+                error, os.path.join(sources.home, "cron", "jobs.json")
+            )
     if "databases" in wanted:
         from watchdog.sources.databases import observe
 
@@ -257,7 +259,7 @@ def _now(
                     reading.blind[event.facts["database"]] = event.facts["fault"]
                 yield event
         except OSError as error:
-            reading.blind["databases"] = _why(error, sources.home)
+            reading.blind["databases"] = package.why_unreadable(error, sources.home)
 
 
 def _resources(
@@ -276,7 +278,7 @@ def _resources(
         try:
             reading.measured.update(disk.measure(sources.home))
         except OSError as error:
-            reading.blind["disk"] = _why(error, sources.home)
+            reading.blind["disk"] = package.why_unreadable(error, sources.home)
     reading.measured.update(_of_the_process(sources, past, reading))
     yield from _measured_events(Measurement(now, reading.measured), sources.home)
 
@@ -290,7 +292,7 @@ def _of_the_process(sources: Sources, past: list[Measurement], reading: Reading)
     try:
         found |= resources.measure_files(pid)
     except OSError as error:
-        reading.blind["open_files"] = _why(error, f"/proc/{pid}/fd")
+        reading.blind["open_files"] = package.why_unreadable(error, f"/proc/{pid}/fd")
     return found
 
 
@@ -387,7 +389,7 @@ def _guarded(
         yield from batches
         reading.complained = reading.complained or asked.complained
     except OSError as error:
-        reading.blind[log.name] = _why(error, log.path)
+        reading.blind[log.name] = package.why_unreadable(error, log.path)
 
 
 def in_order(batches: Iterable[Iterable[Event]], slack: timedelta = SLACK) -> Iterator[list[Event]]:
@@ -447,7 +449,12 @@ def _journal(
     saved = next((path for path in places if os.path.exists(path)), "")
     if not saved and (sources.stated or since is None or _ran_all_the_time(sources.home, since)):
         return iter(())
-    from watchdog.sources import journal  # of a gateway that ran all the time nothing is asked
+    units = [] if saved else gateway.units_of(sources.home, sources.unit)
+    if not saved and not units:
+        return iter(())
+    from watchdog.sources import (
+        journal,
+    )  # of a gateway that ran all the time, or has no unit, nothing is asked
 
     try:
         if saved:
@@ -461,7 +468,6 @@ def _journal(
                 ]
             )
         assert since is not None
-        units = journal.units_of(sources.home, sources.unit)
         events: list[Event] = []
         for user in (False, True):
             names = [name for name, is_user in units if is_user == user]
@@ -471,7 +477,7 @@ def _journal(
     except journal.JournalBlind as error:
         reading.blind["journal"] = str(error)
     except OSError as error:
-        reading.blind["journal"] = _why(error, saved or places[0])
+        reading.blind["journal"] = package.why_unreadable(error, saved or places[0])
     return iter(())
 
 
@@ -484,20 +490,3 @@ def _ran_all_the_time(home: StrPath, since: datetime) -> bool:
     ticks = start_time_of(lock_holder(os.path.join(home, "gateway.lock")) or 0)
     began = began_at(ticks) if ticks is not None else None
     return began is not None and began < since
-
-
-def _too_many() -> Phrase:
-    return phrase(Unreadable.TOO_MANY_DOUBTS, "too many of its records may have been written by user names")
-
-
-def _why(error: OSError, path: StrPath) -> Phrase:
-    if isinstance(error, FileNotFoundError):
-        return phrase(Unreadable.NO_SUCH_FILE, "no such file ({path}); is HERMES_HOME right?", path=str(path))
-    if isinstance(error, PermissionError):
-        english = "permission denied ({path}); run as the gateway's user"
-        if os.getuid():
-            return phrase(Unreadable.NO_PERMISSION, english, path=str(path))
-        return phrase(Unreadable.ROOT_REFUSED, english + " (even root is refused)", path=str(path))
-    if isinstance(error, IsADirectoryError):
-        return phrase(Unreadable.NO_REGULAR_FILE, "{path} is not a regular file", path=str(path))
-    return phrase(Unreadable.ERROR, "{error} ({path})", error=str(error.strerror or error), path=str(path))

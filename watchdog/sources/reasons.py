@@ -1,8 +1,12 @@
-"""The keys of why a source cannot be read; the English sentences stand where they are made."""
+"""Why a source cannot be read."""
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
+
+from watchdog.model import Phrase, phrase
+from watchdog.values import StrPath
 
 
 class Unreadable(StrEnum):
@@ -17,3 +21,25 @@ class Unreadable(StrEnum):
     JOURNAL = "blind.journal"
     TOO_MANY_DOUBTS = "blind.too-many-doubts"
     UNKNOWN_SHAPE = "blind.unknown-shape"  # said by detect/ambiguous.py
+
+
+def why_unreadable(error: OSError, path: StrPath) -> Phrase:
+    """What a person must know about this error."""
+    if isinstance(error, FileNotFoundError):
+        return phrase(Unreadable.NO_SUCH_FILE, "no such file ({path}); is HERMES_HOME right?", path=str(path))
+    if isinstance(error, PermissionError):
+        english = "permission denied ({path}); run as the gateway's user"
+        if os.getuid():
+            return phrase(Unreadable.NO_PERMISSION, english, path=str(path))
+        return phrase(Unreadable.ROOT_REFUSED, english + " (even root is refused)", path=str(path))
+    if isinstance(error, IsADirectoryError):
+        return phrase(Unreadable.NO_REGULAR_FILE, "{path} is not a regular file", path=str(path))
+    return phrase(Unreadable.ERROR, "{error} ({path})", error=str(error.strerror or error), path=str(path))
+
+
+def too_many_doubts() -> Phrase:
+    return phrase(Unreadable.TOO_MANY_DOUBTS, "too many of its records may have been written by user names")
+
+
+def not_stated() -> Phrase:
+    return phrase(Unreadable.NOT_STATED, "nobody said whether the gateway ran (--gateway)")

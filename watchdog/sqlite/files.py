@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from datetime import datetime
-from hashlib import sha256
 
 from watchdog import sqlite
+from watchdog.system.files import short_digest
 from watchdog.values import StrPath
 
 NAMES = {"state": "state.db", "kanban": "kanban.db", "response_store": "response_store.db"}
@@ -52,7 +52,7 @@ def passed_over(home: StrPath) -> str:
 def backup_folder(state: StrPath, database: StrPath) -> str:
     """One folder per database: boards all call theirs kanban.db, and no board may get another's rows back."""
     path = os.path.realpath(database)
-    return os.path.join(state, "backups", f"{os.path.basename(path)}-{sha256(path.encode()).hexdigest()[:8]}")
+    return os.path.join(state, "backups", f"{os.path.basename(path)}-{short_digest(path)}")
 
 
 def take_due_backups(home: StrPath, state: StrPath, keep: int, now: datetime) -> list[str]:

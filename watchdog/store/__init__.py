@@ -7,10 +7,11 @@ if TYPE_CHECKING:
     from watchdog.store.examine import newer, problems
     from watchdog.store.incidents import all_incidents, known_incidents, record_check, record_ends
     from watchdog.store.measurements import failed_restarts, past_measurements
-    from watchdog.store.messages import QUESTIONS, worth_telling
+    from watchdog.store.messages import QUESTIONS
     from watchdog.store.migrations import bring_up_to_date
+    from watchdog.store.pending import work_left, worth_telling
     from watchdog.store.plans import history, note_starts, set_armed
-    from watchdog.store.questions import any_asked, work_left
+    from watchdog.store.questions import any_asked
     from watchdog.store.retention import forget_old
 
 __all__ = [
@@ -41,9 +42,10 @@ __getattr__ = lazy(
     examine=("newer", "problems"),
     incidents=("all_incidents", "known_incidents", "record_check", "record_ends"),
     measurements=("failed_restarts", "past_measurements"),
-    messages=("QUESTIONS", "worth_telling"),
+    messages=("QUESTIONS",),
     migrations=("bring_up_to_date",),
+    pending=("work_left", "worth_telling"),
     plans=("history", "note_starts", "set_armed"),
-    questions=("any_asked", "work_left"),
+    questions=("any_asked",),
     retention=("forget_old",),
 )

@@ -9,8 +9,9 @@ from enum import StrEnum
 from itertools import pairwise
 
 from watchdog import plan as plan_package
-from watchdog.model import Notification, Reason, Report, plain
+from watchdog.model import Notification, Reason, plain
 from watchdog.store import Store
+from watchdog.store.pending import DAILY, TARGET, WEEKLY
 from watchdog.store.reasons import pack_reason, reason_of, unpack_reason
 from watchdog.store.store import reads_rows
 from watchdog.store.times import stamp, when
@@ -18,7 +19,6 @@ from watchdog.text import redact
 from watchdog.values import TYPE_CHECKING, Any, dataclass, replace
 
 if TYPE_CHECKING:
-    from watchdog.config.settings import NotifySettings
     from watchdog.plan.limits import Disarmed
 
 KEPT = timedelta(days=30)
@@ -40,10 +40,10 @@ class News(StrEnum):
     NOT_FIXED = "not healed"
     BLIND = "blind"
     DISARMED = "disarmed"
-    TARGET = "target"  # a target does not take messages
+    TARGET = TARGET  # a target does not take messages
     DIGEST = "digest"
-    DAILY = "daily"
-    WEEKLY = "weekly"
+    DAILY = DAILY
+    WEEKLY = WEEKLY
     TEST = "test"
 
 
@@ -127,46 +127,6 @@ class TargetState:
     next_try_at: datetime | None = None
     why: Reason | None = None  # it failed
     since: datetime | None = None
-
-
-def worth_telling(store: Store, report: Report, settings: NotifySettings, now: datetime) -> bool:
-    """Whether anybody wants messages, and something is new, unsaid or due."""
-    if not settings.targets and not settings.replies.channels:
-        return False
-    daily = last_sent(store, News.DAILY) if settings.daily_summary else None
-    weekly = last_sent(store, News.WEEKLY) if settings.weekly_summary else None
-    due = settings.summary_due(daily, now) or settings.week_due(weekly, now)
-    return due or anything_to_tell(store, report, now)
-
-
-def anything_to_tell(store: Store, report: Report, now: datetime) -> bool:
-    """Whether a check has news, or something is still unsaid, unanswered, or to be sent again now.
-
-    A fault that goes on as it was told is none of it: most checks of a home with an open incident end here, and load
-    nothing that writes messages (9 interpreter starts).
-    """
-    if report.plans or report.outcomes or report.blind:
-        return True
-    if any(change.what != "seen" for change in report.changes) or disarmed(store) is not None:
-        return True
-    unsettled = store.db.execute(
-        "SELECT rule, key, incident, told_at IS NOT NULL AND over_at IS NULL AND told_severity = severity AS said "
-        "FROM told WHERE settled_at IS NULL"
-    ).fetchall()
-    going_on = {incident.id for incident in report.incidents if incident.status == "open"}
-    failing = {row["name"] for row in store.db.execute("SELECT name FROM targets")}
-    said = {(row["rule"], row["key"]) if row["rule"] == News.TARGET else row["incident"] for row in unsettled}
-    if said != going_on | {(News.TARGET, name) for name in failing} or not all(
-        row["said"] for row in unsettled
-    ):
-        return True
-    row = store.db.execute(
-        "SELECT EXISTS(SELECT 1 FROM unsent WHERE target NOT IN (SELECT name FROM targets)) "
-        "OR EXISTS(SELECT 1 FROM targets WHERE next_try_at IS NULL OR next_try_at <= ?) "
-        "OR EXISTS(SELECT 1 FROM questions WHERE closed_at IS NULL)",
-        [stamp(now)],
-    ).fetchone()
-    return bool(row[0])
 
 
 @reads_rows
@@ -280,17 +240,11 @@ def outcome_was_sent(store: Store, plan: int, since: datetime) -> bool:
 
 @reads_rows
 def disarmed(store: Store) -> Disarmed | None:
-    """Since when and why the watchdog may not act; asked here so that a quiet check need not load the plans."""
+    """Since when and why the watchdog may not act; None while it may."""
     row = store.db.execute("SELECT * FROM arming ORDER BY id DESC LIMIT 1").fetchone()
     if row is None or row["armed"]:
         return None
     return plan_package.Disarmed(datetime.fromisoformat(row["at"]), row["by"], reason_of(row) or plain(""))
-
-
-@reads_rows
-def last_sent(store: Store, news: str) -> datetime | None:
-    row = store.db.execute("SELECT max(at) AS at FROM notices WHERE reason = ?", (news,)).fetchone()
-    return datetime.fromisoformat(row["at"]) if row["at"] else None
 
 
 def owe(store: Store, number: int, target: str, now: datetime) -> None:

@@ -64,17 +64,6 @@ def open_questions(store: Store) -> tuple[Question, ...]:
     )
 
 
-def work_left(store: Store | None) -> tuple[bool, tuple[int, ...]]:
-    """(whether any plan may be asked about, done or found cut off now, those that were begun and not finished)."""
-    if store is None:
-        return False, ()
-    found = store.db.execute(
-        "SELECT id, state FROM plans WHERE state IN ('pending', 'approved', 'claimed', 'interrupted') ORDER BY id"
-    ).fetchall()
-    cut_off = tuple(row["id"] for row in found if row["state"] in ("claimed", "interrupted"))
-    return any(row["state"] != "interrupted" for row in found), cut_off
-
-
 def any_asked(store: Store) -> bool:
     """Whether a question is open in any place."""
     return any(question.places for question in open_questions(store))

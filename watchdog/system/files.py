@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import stat
+from hashlib import sha256
 
 from watchdog.values import TYPE_CHECKING, Any, StrPath
 
@@ -20,18 +21,25 @@ def open_regular(path: StrPath, buffering: int = 0, follow: bool = True) -> IO[b
 
     `follow=False` refuses a symbolic link in the last part of the path.
     """
+    return open(_open_regular(path, follow), "rb", buffering=buffering)
+
+
+def _open_regular(path: StrPath, follow: bool) -> int:
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     fd = os.open(path, flags)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise IsADirectoryError(errno.EISDIR, "is not a regular file", str(path))
-    return open(fd, "rb", buffering=buffering)
+    return fd
 
 
 def read_small(path: StrPath, limit: int = SMALL, follow: bool = True) -> bytes:
     """The beginning of a regular file, at most `limit` bytes; OSError when there is none or it may not be read."""
-    with open_regular(path, follow=follow) as file:
-        return file.read(limit)
+    fd = _open_regular(path, follow)
+    try:
+        return os.read(fd, limit)
+    finally:
+        os.close(fd)
 
 
 def read_text(path: StrPath, limit: int = SMALL) -> str:
@@ -54,6 +62,11 @@ def read_object(path: StrPath, limit: int = SMALL, follow: bool = True) -> dict[
     except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def short_digest(path: str) -> str:
+    """Eight digits that tell one path from another."""
+    return sha256(path.encode()).hexdigest()[:8]
 
 
 def free_bytes(folder: StrPath) -> int | None:

@@ -140,9 +140,9 @@ def time_limit(seconds: float, last_resort: float = LAST_RESORT) -> Iterator[Non
 
     before = signal.signal(signal.SIGALRM, ring)
     _running.append(limit)
-    limit.start()
     threading.Thread(target=_last_resort, args=(limit, last_resort), daemon=True).start()
     try:
+        limit.start()
         yield
     finally:
         limit.over = True
