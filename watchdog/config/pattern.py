@@ -93,12 +93,12 @@ class Pattern:
 
     @property
     def in_bytes(self) -> tuple[Any, int]:
-        """(how a text of ASCII is matched as bytes, up to which length); None where only `match` can do it."""
+        """(what matches a text of ASCII as bytes, up to which length); None where only `match` can do it."""
         length = _SAFE_LENGTH.get(self.study.degree, 0) if self.study.degree is not None else 0
         if not length or not self.text.isascii():
             return None, 0
         try:
-            return re.compile(as_re(self.text).encode()).match, length
+            return re.compile(as_re(self.text).encode()), length
         except re.error:
             return None, 0
 

@@ -8,7 +8,7 @@ is found in the message's first line, else `other`). A rule names `word`, `word/
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from functools import cached_property
 
@@ -87,28 +87,16 @@ class Word:
                 return cause
         return OTHER
 
-    def in_bytes(self, head: bytes) -> tuple[Callable[[bytes], tuple[bytes, ...] | None] | None, int]:
-        """(what a message of ASCII in one line that begins with `head` captures, None if it must be read by `find`; up to
-        which length). Of messages that capture the same, `find` tells the same.
-        """
+    def in_bytes(self, head: bytes) -> BytesReader | None:
+        """Reads messages of ASCII in one line that begin with `head`, as `find` does; None if only that can."""
         begin = head.decode("utf-8", "replace")
         near = [
-            pattern
-            for _, begins, pattern in self._tries
+            (variant, pattern)
+            for variant, begins, pattern in self._tries
             if any(begin.startswith(known) or known.startswith(begin) for known in begins)
         ]
-        match, longest = near[0].in_bytes if near else (None, 0)
-        if match is None:
-            return None, 0
-        without_cause: Container[bytes] = _WithoutCause(self.cause.values()) if self.cause else ()
-
-        def captured(message: bytes) -> tuple[bytes, ...] | None:
-            if without_cause and message.translate(None, DIGITS) not in without_cause:
-                return None
-            found = match(message)
-            return found.groups() if found is not None else None
-
-        return captured, longest
+        match, longest = near[0][1].in_bytes if near else (None, 0)
+        return BytesReader(self, near[0][0], match, longest) if match is not None else None
 
     @cached_property
     def _tries(self) -> list[tuple[str, tuple[str, ...], Pattern]]:
@@ -129,27 +117,53 @@ class Word:
         return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
 
 
-class _WithoutCause:
-    """The messages, without their digits, in which no cause can be found. Of a flood all look alike so, and are looked
-    through once: a third of what one of them costs.
-    """
+class BytesReader:
+    """Reads messages of ASCII in one line by the first pattern of a word that may match them."""
 
-    def __init__(self, causes: Iterable[tuple[Pattern, ...]]):
-        words = [patterns[0].words for patterns in causes]
-        bare = [
-            None if known is None else [word.translate(None, DIGITS) for word in known] for known in words
-        ]
-        self.causes_in = groups_in([None if known is None or b"" in known else known for known in bare])
-        self.known: dict[bytes, bool] = {}
+    def __init__(self, word: Word, variant: str, pattern: Any, longest: int):
+        self.variant, self.longest = variant, longest
+        self.match = pattern.match
+        self.names = sorted(pattern.groupindex.items())
+        self.lower = word.lower
+        self.cause = {CAUSE: OTHER} if word.cause else {}
+        words = [patterns[0].words for patterns in word.cause.values()]
+        self.causes_in = groups_in([_some(known, numbered=False) for known in words])
+        self.numbered_in = groups_in([_some(known, numbered=True) or () for known in words])
+        # Messages without their digits, in which no such cause can be found. Of a flood all look alike so, and are
+        # looked through once: a third of what one of them costs.
+        self.without_cause: dict[bytes, bool] = {}
 
-    def __contains__(self, bare: object) -> bool:
-        assert isinstance(bare, bytes)
-        known = self.known.get(bare)
-        if known is None:
-            if len(self.known) > MEMORY:
-                self.known.clear()
-            known = self.known[bare] = not self.causes_in(bare)
-        return known
+    def groups(self, message: bytes) -> tuple[bytes, ...] | None:
+        """What it captures; messages that capture the same mean the same. None where only `find` can tell."""
+        if len(message) > self.longest or not message.isascii():
+            return None
+        if self.cause:
+            bare = message.translate(None, DIGITS)
+            known = self.without_cause.get(bare)
+            if known is None:
+                if len(self.without_cause) > MEMORY:
+                    self.without_cause.clear()
+                known = self.without_cause[bare] = not self.causes_in(bare)
+            if not known or self.numbered_in(message):
+                return None
+        found = self.match(message)
+        return found.groups() if found is not None else None
+
+    def meaning(self, groups: tuple[bytes, ...]) -> tuple[str, str, dict[str, str]]:
+        """(variant, cause, captures) of a message that captured this."""
+        captures = {name: str(groups[number - 1] or b"", "ascii") for name, number in self.names}
+        for name in self.lower:
+            if name in captures:
+                captures[name] = captures[name].lower()
+        captures |= self.cause
+        return self.variant, self.cause.get(CAUSE, ""), captures
+
+
+def _some(words: tuple[bytes, ...] | None, numbered: bool) -> list[bytes] | None:
+    """Those with digits in them, or the others."""
+    if words is None:
+        return None
+    return [word for word in words if (word != word.translate(None, DIGITS)) == numbered]
 
 
 class LineSelection:

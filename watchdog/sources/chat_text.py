@@ -37,8 +37,8 @@ _PLAIN = {
     "word": "[!#-&(-<>-~]+",
     "number": r"\d+",
     "any": r"[^=\n]*",
-    "name": r"[^=\n]*",
-    "quoted": r"'([^'\\\n]*)'",
+    "name": r"(?P<name>[^=\n]*)",
+    "quoted": r"'(?P<said>[^'\\\n]*)'",
 }
 # Where there is no name: the first quote of the record is that of the quoted text.
 _NAMELESS = {**_PLAIN, "any": r"[^'\"\n]*?"}
@@ -69,12 +69,14 @@ class Shape:
         self.careful = regex(
             f"(?s)(?P<fields>{_filled(fields, _CAREFUL)}) {_filled(quoted, _CAREFUL)}{tails}$"
         )
-        plain_tails = rf"((?: (?!(?:{keys})=)\w+=(?:[!#-&(-<>-~]+|'[^'\\\n]*'))*)"
+        plain_tails = rf"(?P<tails>(?: (?!(?:{keys})=)\w+=(?:[!#-&(-<>-~]+|'[^'\\\n]*'))*)"
         self.has_name = "{name}" in text
         self.plain_tails: set[bytes] = set()  # appended fields that change nothing
         # In bytes, and only of records of one line.
         kinds = _PLAIN if self.has_name else _NAMELESS
-        self.plain = regex(f"({_filled(fields, kinds)}) {_filled(quoted, kinds)}{plain_tails}\r?\n".encode())
+        self.plain = regex(
+            f"(?P<who>{_filled(fields, kinds)}) {_filled(quoted, kinds)}{plain_tails}\r?\n".encode()
+        )
         self.imitated = regex(rf"(?:^|\s)(?:{keys})=")
         # Where a record ends at last, however many line breaks the name in it holds.
         rest = f"{text.partition('{name}')[2] or ' ' + quoted}"
@@ -184,15 +186,14 @@ class ChatText:
         found = shape.plain.match(block, start) if shape is not None else None
         if shape is None or found is None or found.end() != stop:
             return None
-        who, said, tails = found.groups()
+        who, said, tails = found["who"], found["said"], found["tails"]
         words, more = str(said, "utf-8", "replace"), str(tails, "utf-8", "replace")
         facts = {"said": digest(words)}
         text = str(who, "utf-8", "replace")
         if shape.has_name:
-            text, known, why = shape.cut(f"{text} {shape.quoted_key}='…'")
-            if why:
-                return None
-            facts["user"] = known["user"]
+            begin, end = (place - start for place in found.span("name"))
+            text = str(who[:begin] + "…".encode() + who[end:], "utf-8", "replace")
+            facts["user"] = digest_of(str(found["name"], "utf-8", "replace"))
         if not shape.tail("…", more) and len(shape.plain_tails) < MEMORY:
             shape.plain_tails.add(tails)
         tail = shape.tail(words, more)

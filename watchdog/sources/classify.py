@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
-from watchdog.config.rulebook import LineSelection, Meaning
+from watchdog.config.rulebook import BytesReader, LineSelection, Meaning
 from watchdog.errors import SlowPattern
 from watchdog.model import Line
 from watchdog.model.trace import Trace
@@ -48,11 +48,9 @@ class Matcher:
         """Which of them this message is; None when none of them."""
         raise NotImplementedError
 
-    def in_bytes(self, head: bytes) -> tuple[Callable[[bytes], tuple[bytes, ...] | None] | None, int]:
-        """(what a message of ASCII that begins with `head` captures, or None where only `match` can tell; how long such a
-        message may be). Messages that capture the same are the same to all lines.
-        """
-        return None, 0
+    def in_bytes(self, head: bytes) -> BytesReader | None:
+        """Reads messages that begin with `head`; None where only `match` can."""
+        return None
 
     def choose(self, key: tuple[Any, ...], chosen: Iterable[tuple[int, Line]]) -> Use | None:
         lines = list(chosen)
@@ -64,8 +62,10 @@ class Matcher:
 class WordMatcher(Matcher):
     def match(self, message: str, level: str, logger: str) -> Match | None:
         found = self.pattern.find(message)
-        if found is None:
-            return None
+        return self.lines_for(found, level, logger) if found is not None else None
+
+    def lines_for(self, found: tuple[str, str, dict[str, str]], level: str, logger: str) -> Match | None:
+        """Which lines a message is with this variant, cause and captures."""
         variant, cause, captures = found
         key: tuple[Any, ...] = variant, cause, level, logger
         if self.asked:
@@ -77,11 +77,11 @@ class WordMatcher(Matcher):
             use = self.choose(key, (entry for entry in fitting if entry[1].pattern.takes(meaning)))
         return (use, captures) if use is not None else None
 
-    def in_bytes(self, head: bytes) -> tuple[Callable[[bytes], tuple[bytes, ...] | None] | None, int]:
+    def in_bytes(self, head: bytes) -> BytesReader | None:
         if any(line.level or line.logger for _, line in self.entries):
-            return None, 0
-        found: tuple[Callable[[bytes], tuple[bytes, ...] | None] | None, int] = self.pattern.in_bytes(head)
-        return found
+            return None
+        reader: BytesReader | None = self.pattern.in_bytes(head)
+        return reader
 
     @cached_property
     def asked(self) -> tuple[str, ...]:

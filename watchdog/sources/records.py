@@ -6,17 +6,18 @@ This is where a long log costs its time, so what most records need comes first a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from types import MappingProxyType
 
 from watchdog.config.pattern import LONGEST
+from watchdog.config.rulebook import BytesReader
 from watchdog.errors import SlowPattern
 from watchdog.model import Doubt, Event, Line
 from watchdog.model.trace import Trace
 from watchdog.sources.chat_text import QUOTED_END, ChatText, Shape, digest
-from watchdog.sources.classify import MISSING, Classifier, Match, Matcher, Use, remember
+from watchdog.sources.classify import MISSING, Classifier, Match, Matcher, Use, WordMatcher, remember
 from watchdog.sources.forgery import Doubts
 from watchdog.sources.localtime import LocalClock
 from watchdog.sources.prefilter import BEFORE, Prefilter
@@ -44,17 +45,16 @@ Names = tuple[str, str, str]  # level, logger, session
 class Way:
     """What to do with a record in which one literal stands and no other."""
 
-    __slots__ = ("begins", "exact", "found", "known", "longest", "matchers", "only", "rare", "shape", "signs")
+    __slots__ = ("begins", "exact", "known", "matchers", "only", "rare", "reader", "shape", "signs")
 
     def __init__(self, begins: bytes, matchers: list[Matcher], signs: tuple[Trace, ...], shape: Shape | None):
         self.matchers = matchers
         self.only = matchers[0] if len(matchers) == 1 else None
         self.signs = signs  # the traces of which the literal alone decides
         self.shape = shape  # how the line is written, if there is chat text in it
-        # For a message of ASCII in one line: what it captures, and what those before turned out to be that captured the
-        # same. Compiling that does not pay for a few records.
-        self.found: Callable[[bytes], tuple[bytes, ...] | None] | None = None
-        self.longest = 0
+        # For a message of ASCII in one line, and what those before turned out to be that captured the same. Compiling that
+        # does not pay for a few records.
+        self.reader: BytesReader | None = None
         self.known: dict[tuple[bytes, ...], Match | None] = {}
         # The same of messages that must be read otherwise, by what they say and by level and logger.
         self.exact: dict[tuple[bytes, str, str], Match | None] = {}
@@ -62,25 +62,24 @@ class Way:
 
     def match(self, raw: bytes, told: Names) -> Match | None:
         """What the message is; None when it is nothing, MISSING when that is not found out so simply."""
-        match: Match | None = MISSING
-        groups = None
-        if self.found is not None and len(raw) <= self.longest and raw.isascii():
-            groups = self.found(raw)
-            if groups is not None and (match := self.known.get(groups, MISSING)) is not MISSING:
-                return match
-        if groups is None:
-            match = self.exact.get((raw, told[0], told[1]), MISSING)
+        match: Match | None
+        if self.reader is not None and (groups := self.reader.groups(raw)) is not None:
+            match = self.known.get(groups, MISSING)
+            if match is MISSING:
+                assert isinstance(self.only, WordMatcher)
+                match = self.only.lines_for(self.reader.meaning(groups), told[0], told[1])
+                remember(self.known, groups, match, MEMORY)
+            return match
+        match = self.exact.get((raw, told[0], told[1]), MISSING)
         if match is MISSING and self.only is not None and not self.only.slow:
             self.rare -= 1
             if not self.rare:
-                self.found, self.longest = self.only.in_bytes(self.begins)
+                self.reader = self.only.in_bytes(self.begins)
             try:
                 match = self.only.match(str(raw, "utf-8", "replace"), told[0], told[1])
             except SlowPattern:
                 return match
-            if groups is not None:
-                remember(self.known, groups, match, MEMORY)
-            elif len(raw) < SHORT:
+            if len(raw) < SHORT:
                 remember(self.exact, (raw, told[0], told[1]), match, FEW)
         return match
 
@@ -309,7 +308,7 @@ class RecordReader:
             honest = shape.plain.match(block, message)
             if honest is None or honest.end() != stop:
                 return self._record(block, start, message, told, stop, way.matchers)
-            raw, said, tails = honest.groups()
+            raw, said, tails = honest.group("who", "said", "tails")
             if not said or tails not in shape.plain_tails:
                 return self._record(block, start, message, told, stop, way.matchers)
             text, facts = raw, {"said": digest(str(said, "utf-8", "replace"))}
