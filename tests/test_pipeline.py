@@ -170,6 +170,8 @@ def test_gateway_down_needs_two_checks_in_a_row(book, tmp_path, home):
         second = checked(book, store, NOW + timedelta(minutes=15), sources)
     assert [(change.what, change.incident.status) for change in first.changes] == [("suspected", "suspected")]
     assert [(change.what, change.incident.status) for change in second.changes] == [("opened", "open")]
+    says = [report.changes[0].incident.says for report in (first, second)]
+    assert says[0] == says[1], "the moment it was first seen missing does not move with each check"
 
 
 def test_a_gateway_that_said_farewell_is_stopped_not_dead(home):

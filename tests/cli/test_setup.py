@@ -19,7 +19,15 @@ from watchdog.errors import WatchdogError
 from watchdog.job import Job, find_job
 from watchdog.service import setup
 from watchdog.service.drill import drill
-from watchdog.service.setup import find_homes, ntfy, settings_text, telegram, write_settings
+from watchdog.service.setup import (
+    find_homes,
+    homes_in_units,
+    ntfy,
+    seen_homes,
+    settings_text,
+    telegram,
+    write_settings,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +43,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("LANG", "C.UTF-8")
     monkeypatch.setattr(setup, "USUAL", ())  # homes of the machine that runs the tests
+    monkeypatch.setattr(setup, "seen_homes", lambda: ())
+    monkeypatch.setattr(setup, "mounted_folders", lambda: ())
     for name in (
         "HERMES_HOME",
         "HERMES_WATCHDOG_CONFIG",
@@ -179,8 +189,28 @@ def test_homes_are_found_by_folder_by_unit_and_by_profile(home: Path, tmp_path: 
     other = tmp_path / "srv"
     (other / "logs").mkdir(parents=True)
     unit = f'[Service]\nEnvironment="HERMES_HOME={other}"\nExecStart=/v/bin/hermes gateway run\n'
-    found = find_homes(home, [("hermes-gateway.service", unit)])
+    found = find_homes(home, homes_in_units([("hermes-gateway.service", unit)]))
     assert found[:3] == [home, home / "profiles" / "work", other]
+
+
+def test_a_home_elsewhere_is_found_by_the_lock_that_its_gateway_holds(home: Path, tmp_path: Path) -> None:
+    with (tmp_path / "gateway.lock").open("w"):
+        assert tmp_path in seen_homes()
+    assert tmp_path not in seen_homes()
+
+
+def test_setup_offers_to_schedule_every_profile(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "profiles" / "work" / "logs").mkdir(parents=True)
+    monkeypatch.setattr(
+        commands.shutil, "which", lambda name: "/usr/bin/crontab" if name == "crontab" else None
+    )
+    installed: list[list[str]] = []
+    monkeypatch.setattr(commands, "main", installed.append)
+    # no phone; cron; for both profiles
+    script = Script(["4", "1", "y"])
+    assert run_setup(arguments(home=str(home)), script.dialogue()) == 0
+    assert installed == [["install", "--cron", "--home", str(home), "--all-profiles"]]
+    assert f"For all 2 profiles of {home}? [Y/n] " in script.said
 
 
 def test_a_telegram_phone_keeps_its_token_in_a_file(home: Path) -> None:

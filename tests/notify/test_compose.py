@@ -18,7 +18,7 @@ from watchdog.notify.compose import compose
 from watchdog.notify.context import Command
 from watchdog.notify.layout import BODY, HEADLINE, cut, full_text, render
 from watchdog.notify.lines import HowToAnswer, how_to_answer
-from watchdog.notify.run import own_command
+from watchdog.notify.run import machine_and_home, own_command
 from watchdog.notify.sanitize import exact, fit, veil
 from watchdog.store.messages import News, Subject
 from watchdog.store.reasons import plain
@@ -421,3 +421,11 @@ def test_the_address_of_an_engine_on_this_machine_is_no_secret():
     shown = "docker --host unix:///run/user/1000/docker.sock restart -t 40 3f2a9c81d0b4"
     assert redact(shown) == shown
     assert "pass" not in redact("docker --host tcp://ann:pass@nas:2376 start 3f2a9c81d0b4")
+
+
+@pytest.mark.parametrize(
+    ("home", "shown"),
+    [("/opt/hermes", "nas, /opt/hermes"), ("/opt/hermes/profiles/work", "nas, work"), ("", "nas")],
+)
+def test_a_message_names_the_home_where_it_could_be_about_another_one(home, shown):
+    assert machine_and_home("nas", home, own_command(home, "", "")) == shown

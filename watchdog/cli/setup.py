@@ -30,6 +30,7 @@ from watchdog.cli.parser import a_duration, add_command, add_common
 from watchdog.config.rules import shipped_folder
 from watchdog.config.settings import NAME
 from watchdog.errors import WatchdogError
+from watchdog.job import profiles
 from watchdog.notify.translate import in_english
 from watchdog.service import setup
 from watchdog.service.drill import DrillResult, drill, need_somebody
@@ -222,13 +223,15 @@ def _schedule(args: argparse.Namespace, talk: Dialogue) -> None:
     if number > len(kinds):
         talk.say(f"Later: {command_of(job_of(args))} install --cron")
         return
+    homes = profiles(args.home)
+    every = len(homes) > 1 and talk.yes(f"For all {len(homes)} profiles of {args.home}?")
     where = [
         word
         for name in ("home", "config", "state")
         if getattr(args, name)
         for word in (f"--{name}", getattr(args, name))
     ]
-    main(["install", kinds[number - 1][0], *where])
+    main(["install", kinds[number - 1][0], *where, *(["--all-profiles"] if every else [])])
 
 
 def run_drill(args: argparse.Namespace) -> int:

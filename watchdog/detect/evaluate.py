@@ -334,6 +334,7 @@ def _finding(rule: Rule, span: Span, limits: Mapping[str, Any], now: datetime) -
         evidence=span.evidence,
         confirm=1 if span.facts.get("stated") else rule.confirm,
         fields=quotes | {name: fields[name] for name in sorted(_named(rule)) if name in fields},
+        say=rule.say,
     )
 
 

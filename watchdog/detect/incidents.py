@@ -10,6 +10,7 @@ from datetime import datetime
 
 from watchdog.detect.evaluate import Evaluation
 from watchdog.model import SEVERITIES, Change, Finding, Incident
+from watchdog.text import english, harmless
 from watchdog.values import Any, replace
 
 
@@ -117,15 +118,17 @@ def _again(incident: Incident, finding: Finding, now: datetime) -> Change | None
     if incident.status == "resolved" and finding.ended_at is not None:
         return None  # over then, over now
     worse = SEVERITIES.index(finding.severity) > SEVERITIES.index(incident.severity)
+    first_seen = _first_seen(incident)
+    fields = {**finding.fields, **first_seen}
     updated = replace(
         incident,
         severity=finding.severity,
-        says=finding.says,
+        says=harmless(english(finding.say, fields, now), 600) if first_seen and finding.say else finding.says,
         last_seen_at=max(incident.last_seen_at, finding.last_seen_at),
         times_seen=incident.times_seen + 1,
         facts=finding.facts,
         evidence=finding.evidence or incident.evidence,
-        fields={**finding.fields, **_first_seen(incident)},
+        fields=fields,
     )
     if finding.ended_at is not None:
         return Change("resolved", replace(updated, status="resolved", resolved_at=finding.ended_at))

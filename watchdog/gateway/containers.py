@@ -156,6 +156,12 @@ def engine_command(tool: str) -> tuple[str, ...]:
     return (tool, "--host", host) if host else (tool,)
 
 
+def mounted_folders(ask: Runner = commands.ask) -> tuple[str, ...]:
+    """The folders of this host that containers mount, of every engine that answers."""
+    boxes = _Engines(ask, "").containers("")
+    return tuple(dict.fromkeys(mount.source for box in boxes for mount in box.mounts))
+
+
 def killed_for_memory(group: str, ask: Runner = commands.ask) -> bool:
     """Whether the engine says that the kernel ended the container of this control group for lack of memory."""
     tool, container = in_cgroup(f"0::{group}")

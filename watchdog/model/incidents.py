@@ -48,6 +48,7 @@ class Finding:
     evidence: tuple[Event, ...] = ()
     confirm: int = 1
     fields: Mapping[str, Any] = field(default_factory=nothing)  # of its sentence, to say it in any language
+    say: str = ""  # the template that `says` was made from
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ def messenger(store: Store, settings: Settings, book: Rulebook, home: str, now: 
     command = own_command(home, os.path.dirname(store.path), os.path.dirname(settings.where))
     context = MessageContext(
         now,
-        notify.host or host_name(),
+        machine_and_home(notify.host or host_name(), home, command),
         replace(words, command=str(command), program=command.program),
         {rule.id: rule for rule in book.rules},
         command,
@@ -200,6 +200,14 @@ def _after_saying(record: NotificationRecord, news: News, now: datetime) -> Noti
 
 def host_name() -> str:
     return socket.gethostname().partition(".")[0]
+
+
+def machine_and_home(host: str, home: str, command: Command) -> str:
+    """The machine; with the profile, or the home, where a message could be about another one of the same machine."""
+    if "--home" not in command.options:
+        return host
+    above, name = os.path.split(home)
+    return f"{host}, {name if os.path.basename(above) == 'profiles' else home}"
 
 
 def own_command(home: str, state: str, config: str) -> Command:

@@ -31,6 +31,7 @@ from watchdog.notify.run import own_command
 from watchdog.notify.translate import in_english
 from watchdog.reports.status import Status
 from watchdog.service.install import interpreter
+from watchdog.service.setup import find_homes
 from watchdog.service.status import schedule_status
 from watchdog.sources.process import blind
 from watchdog.sources.read import log_span
@@ -136,12 +137,8 @@ def locale() -> Check:
 def home(job: Job) -> Iterator[Check]:
     folder = job.home
     if not folder.is_dir():
-        near = [
-            str(place)
-            for place in (Path.home() / ".hermes", Path("/root/.hermes"), Path("/opt/hermes"))
-            if _is_dir(place)
-        ]
-        how = f"{own_command('', '', '')} doctor --home {shlex.quote(near[0]) if near else 'DIR'}"
+        near = find_homes(folder)
+        how = f"{own_command('', '', '')} doctor --home {shlex.quote(str(near[0])) if near else 'DIR'}"
         yield answer("home", BAD, "home.none" if near else "home.never", how, home=str(folder))
         return
     owner = name_of(folder.stat().st_uid)
@@ -381,10 +378,3 @@ def _ago(at: datetime, now: datetime) -> Reason:
 
 def _edit(job: Job) -> str:
     return f"edit {shlex.quote(str(job.config / 'settings.yaml'))}"
-
-
-def _is_dir(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except OSError:
-        return False

@@ -14,14 +14,14 @@ from enum import StrEnum
 from hashlib import sha256
 
 from watchdog import notify
-from watchdog.config.settings import NotifySettings, Target
+from watchdog.config.settings import Target
 from watchdog.errors import ConfigError, WatchdogError
 from watchdog.job import Job
 from watchdog.model import Notification, Reason
 from watchdog.notify.context import MessageContext
 from watchdog.notify.deliver import Send, outgoing_message, send
 from watchdog.notify.layout import headline
-from watchdog.notify.run import host_name
+from watchdog.notify.run import host_name, machine_and_home, own_command
 from watchdog.notify.translate import read_words
 from watchdog.store.marker import EDIT, Marker, failure_places, read_marker, write_marker
 from watchdog.store.messages import News
@@ -80,7 +80,7 @@ def _tell_once(job: Job, key: str, reason: Reason, now: datetime, deliver: Send 
     waiting = [target for target in settings.targets if _name(target) not in heard]
     if not waiting or (place is None and now.minute):
         return
-    sent = _send(_message("title.failed", reason, settings, now), waiting, deliver)
+    sent = _send(_message("title.failed", reason, job, now), waiting, deliver)
     if place is not None:
         # The oldest of many failures is forgotten: the file has one block.
         failures = dict(list(marker.failures.items())[-5:]) | {key: (*heard, *sent)}
@@ -103,7 +103,7 @@ def tell_recovery(job: Job, now: datetime, deliver: Send | None = None) -> None:
         if waiting:
             with suppress(Exception):
                 reason = Reason("failure.over")
-                _send(_message("title.works_again", reason, settings, now), waiting, deliver)
+                _send(_message("title.works_again", reason, job, now), waiting, deliver)
 
 
 def reason_of(error: BaseException) -> Reason:
@@ -125,8 +125,11 @@ def reason_of(error: BaseException) -> Reason:
     return Reason(f"failure.{kind}", {"error": first})
 
 
-def _message(title: str, reason: Reason, settings: NotifySettings, now: datetime) -> Notification:
-    context = MessageContext(now, settings.host or host_name(), read_words(settings.language, settings.zone))
+def _message(title: str, reason: Reason, job: Job, now: datetime) -> Notification:
+    settings = job.settings.notify
+    command = own_command(job.home_dir, job.state_dir, job.config_dir)
+    where = machine_and_home(settings.host or host_name(), job.home_dir, command)
+    context = MessageContext(now, where, read_words(settings.language, settings.zone))
     good = title == "title.works_again"
     return Notification(
         News.RESOLVED if good else News.BLIND,

@@ -11,8 +11,12 @@ from pathlib import Path
 from watchdog.config.read_settings import is_loopback
 from watchdog.config.settings import NAME
 from watchdog.errors import WatchdogError
+from watchdog.gateway.cgroup import in_other_namespace
+from watchdog.gateway.containers import mounted_folders
+from watchdog.gateway.inside import every_process
 from watchdog.gateway.units import SYSTEM, speaking_of_hermes
 from watchdog.job import is_home, profiles, user_home
+from watchdog.system.procfs import open_files
 
 USUAL = (Path("/opt/hermes"), Path("/var/lib/hermes"), Path("/root/.hermes"), Path("/opt/data"))
 
@@ -26,20 +30,40 @@ class Phone:
     files: Mapping[str, str] = field(default_factory=dict)  # name -> secret, in the configuration folder
 
 
-def find_homes(given: Path, units: Iterable[tuple[str, str]] | None = None) -> list[Path]:
-    """Folders that look like a Hermes home: the given one, the usual ones, those that units name, with profiles."""
-    named = [
-        Path(word.partition("=")[2].strip("\"'"))
-        for _, text in (speaking_of_hermes(SYSTEM) if units is None else units)
-        for line in text.splitlines()
-        for word in line.split()
-        if word.removeprefix("Environment=").strip("\"'").startswith("HERMES_HOME=")
-        for word in [word.removeprefix("Environment=").strip("\"'")]
-    ]
+def find_homes(given: Path, elsewhere: Iterable[Path] | None = None) -> list[Path]:
+    """Folders that look like a Hermes home, with their profiles: the given one, the usual ones, and `elsewhere`,
+    which are those that units, running gateways and containers name.
+    """
+    others = seen_homes() if elsewhere is None else elsewhere
     found = [
-        home for home in dict.fromkeys([given, Path(user_home(), ".hermes"), *named, *USUAL]) if is_home(home)
+        home
+        for home in dict.fromkeys([given, Path(user_home(), ".hermes"), *others, *USUAL])
+        if is_home(home)
     ]
     return list(dict.fromkeys(Path(home) for first in found for home in profiles(first)))
+
+
+def seen_homes() -> list[Path]:
+    """The homes that units name, that running gateways hold the lock of, and the folders that containers mount."""
+    held = [
+        os.path.dirname(path)
+        for process in every_process()
+        if not in_other_namespace(process.pid)
+        for path in open_files(process.pid) or ()
+        if os.path.basename(path) == "gateway.lock"
+    ]
+    return [
+        *homes_in_units(speaking_of_hermes(SYSTEM)),
+        *map(Path, sorted(held)),
+        *map(Path, mounted_folders()),
+    ]
+
+
+def homes_in_units(units: Iterable[tuple[str, str]]) -> list[Path]:
+    """What `Environment=HERMES_HOME=…` of the units says."""
+    words = [word for _, text in units for line in text.splitlines() for word in line.split()]
+    values = [word.removeprefix("Environment=").strip("\"'") for word in words]
+    return [Path(value.partition("=")[2]) for value in values if value.startswith("HERMES_HOME=")]
 
 
 def ntfy(config: Path, server: str, name: str) -> Phone:
