@@ -124,6 +124,12 @@ def test_a_folder_without_logs_is_a_clear_message(capsys, tmp_path):
         (["rules", "show", "nothing"], "there is no rule or recipe 'nothing'"),
         (["incident", "7"], "there is no incident 7"),
         (["check", "--now", "2026-05-19 10:41:00"], "--now goes with --dry-run"),
+        (["check", "--fix"], "there is no option '--fix'; what is proposed: "),
+        (["check", "--port", "1"], "there is no option '--port'; there are --help, --dry-run"),
+        (["serve", "--port", "1"], "did you mean '--listen'?"),
+        (["disarm", "--reason", "x"], "did you mean '--because'?"),
+        (["db"], "write one of check, heal, undo"),
+        (["serve", "--host", "0.0.0.0", "--home", "/"], "where to listen is --listen 0.0.0.0:8790"),
         (["check", "--config", "/nonexistent-folder", "--dry-run", "--home", "/"], "no such folder"),
     ],
 )

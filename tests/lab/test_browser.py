@@ -86,7 +86,7 @@ def until(browser: Browser, words: str, seconds: float = 60) -> None:
 
 def test_a_plan_is_approved_by_a_person_and_the_page_shows_the_result(site: Site, browser: Browser) -> None:
     browser.go(site.address)
-    assert "Something is wrong" in browser.text() and "Waits for your answer" in browser.text()
+    assert "The gateway has a problem" in browser.text() and "Waits for your answer" in browser.text()
     browser.follow("a.button")
     browser.type("#code", site.code())
     browser.picture(PICTURES / "plan-1280.png")

@@ -171,7 +171,9 @@ def test_a_check_that_failed_leaves_a_page_that_says_so(job: Job, tmp_path: Path
     job = with_page(job, tmp_path / "p.html")
     assert write_after_check(job, "cannot record: disk I/O error") == ""
     text = (tmp_path / "p.html").read_text()
-    assert "The last check failed: cannot record: disk I/O error" in text and "Something is wrong" in text
+    assert (
+        "The last check failed: cannot record: disk I/O error" in text and "The gateway has a problem" in text
+    )
 
 
 def test_a_fault_while_making_the_page_is_a_note(job: Job, tmp_path: Path) -> None:

@@ -396,7 +396,7 @@ def test_the_page_can_be_installed_on_a_phone(site: Site) -> None:
 def test_a_store_that_is_damaged_is_shown_as_a_problem(site: Site) -> None:
     site.job.store_path.write_bytes(b"no database" * 1000)
     site.view.forget()
-    assert "Something is wrong" in site.get("/")
+    assert "The gateway has a problem" in site.get("/")
     status, text, _ = site.ask("GET", "/plans/1")
     assert status == 500 and "The page could not be made: " in text
 

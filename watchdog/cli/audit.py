@@ -16,7 +16,7 @@ from watchdog.store import Store, audit
 from watchdog.store import plans as rows
 from watchdog.store.marker import goes_on, marker_path, read_marker
 from watchdog.store.times import when
-from watchdog.text import clock, harmless
+from watchdog.text import clock, counted, harmless
 
 EXAMPLES = """\
 Who asked, answered and did what, when and why. No command changes a line. Each carries the hash of the one before;
@@ -107,7 +107,7 @@ def _verify_audit(args: argparse.Namespace, store: Store | None, mark: str) -> i
     if holds:
         seen = f", {wanted} is one of them" if wanted else ""
         print(
-            f"holds: {chain.lines:,} lines{seen}"
+            f"holds: {counted(chain.lines, 'line|lines')}{seen}"
             + (f"; the newest is {chain.head[: audit.SHOWN]}" if chain.head else "")
         )
     return WELL if holds else WRONG

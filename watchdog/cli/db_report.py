@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from watchdog.cli.parser import program
 from watchdog.sqlite.faults import Fault
 
 if TYPE_CHECKING:
@@ -63,18 +64,18 @@ def next_step(verdict: Verdict) -> str:
     """The one thing to do about a database; '' when there is nothing, or the fault itself says it."""
     path, kinds = shown(verdict.path), {reason.key for reason in verdict.faults}
     if verdict.grade == "drifted" and verdict.missing:
-        return f"hermes-watchdog db migrate {path} --dry-run"
+        return f"{program()} db migrate {path} --dry-run"
     if verdict.grade == "drifted":
         return "start the gateway; Hermes makes missing tables at its next start"
     if verdict.grade not in ("damaged", "broken") or verdict.holders:
         return ""
     if Fault.UNFINISHED in kinds:
-        return f"leave the gateway stopped, then hermes-watchdog db heal {path}: it finishes the repair"
+        return f"leave the gateway stopped, then {program()} db heal {path}: it finishes the repair"
     if verdict.only(Fault.ORPHANS, Fault.DRIFT):
         return "nothing; such rows can only be deleted, and that is for you to decide"
     if verdict.only(Fault.EMPTY):
         return "start the gateway if this is a new home; otherwise put a backup of yours in its place"
-    return f"stop the gateway, then hermes-watchdog db heal {path} --dry-run"
+    return f"stop the gateway, then {program()} db heal {path} --dry-run"
 
 
 # --- heal
@@ -129,7 +130,7 @@ def closing(report: HealReport) -> str:
         parts.append("everything else is identical")
     if report.quarantine:
         parts.append(f"the broken file is kept in {shown(report.quarantine)}")
-        parts.append(f"undo: hermes-watchdog db undo {shown(report.path)}")
+        parts.append(f"undo: {program()} db undo {shown(report.path)}")
     return "; ".join(parts)
 
 

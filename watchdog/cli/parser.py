@@ -19,8 +19,8 @@ PROGRAM = "hermes-watchdog"
 
 # Commands whose first word is a command of its own.
 PARTS = {
-    "rules": ("list", "show", "lint", "test"),
-    "db": ("check", "heal", "undo", "migrate", "backup"),
+    "rules": ("list", "show", "lint", "test", "lines"),
+    "db": ("check", "heal", "undo", "migrate", "backup", "accept"),
     "store": ("check", "repair", "export"),
     "settings": ("show",),
     "fleet": ("init", "status", "plans", "approve", "refuse", "metrics"),
@@ -67,9 +67,23 @@ HINTS = {
 }  # fmt: skip
 
 
+# Options that people guess, and what the option is called here.
+ACTING = ("--fix", "--repair", "--apply", "--force", "--auto")
+SYNONYMS = {
+    **dict.fromkeys(("--reason", "--why", "--comment", "--message"), ("--because",)),
+    **dict.fromkeys(("--from", "--days", "--last", "--hours"), ("--since", "--now")),
+    **dict.fromkeys(("--html", "--markdown", "--md"), ("--format",)),
+    **dict.fromkeys(("--port", "--bind", "--address"), ("--listen",)),
+    **dict.fromkeys(("--duration", "--until"), ("--for",)),
+    **dict.fromkeys(("--profile", "--dir", "--path"), ("--home",)),
+    **dict.fromkeys(("--out", "--file"), ("--output",)),
+    **dict.fromkeys(("--at", "--time"), ("--now",)),
+}
+
 # What argparse says, and what people understand.
 _BETTER = (
     (r"^the following arguments are required: (\S+)$", r"\1 is missing"),
+    (r"^argument (\S+): invalid int value: (.*)$", r"\1: \2 is not a whole number"),
     (r"^the following arguments are required: (.*)$", r"missing: \1"),
     (r"^one of the arguments (.*) is required$", r"write one of \1"),
     (r"^argument (\S+): expected one argument$", r"\1 needs a value"),
@@ -83,6 +97,8 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> None:  # type: ignore[override]
         for pattern, better in _BETTER:
             message = re.sub(pattern, better, message)
+        if self._subparsers is not None and message.endswith(" is missing"):
+            message = f"write one of {', '.join(PARTS[self.prog.rpartition(' ')[2]])}"
         self.exit(2, f"{self.prog}: {message}\nTry '{self.prog.replace(PROGRAM, program(), 1)} --help'.\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -108,8 +124,13 @@ class Parser(argparse.ArgumentParser):
             )
             return f"'{word}' is one word too many{instead}"
         name = word.partition("=")[0]
-        near = get_close_matches(name, re.findall(r"(?<!\S)\[?(--[\w-]+)", self.format_help()), n=1)
-        return f"there is no option '{name}'" + (f"; did you mean '{near[0]}'?" if near else "")
+        if name in ACTING:
+            return f"there is no option '{name}'; what is proposed: {program()} plans; to say yes: {program()} approve"
+        own = [option for option in self._option_string_actions if option.startswith("--")]
+        near = [option for option in SYNONYMS.get(name, ()) if option in own]
+        near = near or get_close_matches(name, own, n=1, cutoff=0.7)
+        instead = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(own)}"
+        return f"there is no option '{name}'; {instead}"
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
@@ -126,14 +147,14 @@ def parse(words: list[str]) -> argparse.Namespace:
     """The arguments of one command; exits with 2 and a hint when they cannot be understood."""
     words = command_first(words)
     if not words[0].startswith("-") and words[0] not in COMMANDS:
-        make_parser("check").exit(2, f"{PROGRAM}: {hint(words[0])}\nTry '{PROGRAM} --help'.\n")
+        make_parser("check").exit(2, f"{PROGRAM}: {hint(words[0])}\nTry '{program()} --help'.\n")
     if words[0].partition("=")[0] in WHERE:
         make_parser("check").exit(2, f"{PROGRAM}: the command is missing\nTry '{program()} --help'.\n")
     if words[0].startswith("-") and words[0] not in ("-h", "--help", "--version"):
         near = get_close_matches(words[0], ("--help", "--version"), n=1)
         about = f"; did you mean '{near[0]}'?" if near else ""
         make_parser("check").exit(
-            2, f"{PROGRAM}: there is no option '{words[0]}'{about}\nTry '{PROGRAM} --help'.\n"
+            2, f"{PROGRAM}: there is no option '{words[0]}'{about}\nTry '{program()} --help'.\n"
         )
     return make_parser(words[0] if words[0] in COMMANDS else None).parse_args(words)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from watchdog.approval import record as approval
@@ -207,8 +208,9 @@ def run_answer(args: argparse.Namespace) -> int:
             word = approval.new_code(store, chosen.id, COMMAND_LINE, job.now)
     else:
         word = sys.stdin.readline(200).strip() if args.code == "-" else args.code
-        _need_code(word, args.command, job)
-        job = _job_of_code(job, word) if args.home is None else job
+        jobs = sibling_jobs(job) if args.home is None else [job]
+        _need_code(word, args.command, jobs)
+        job = _first(jobs, lambda store: approval.knows(store, word))
     with store_of(job) as store:
         given = GivenAnswer(word, args.command == "approve", person(), COMMAND_LINE)
         answer = approval.answer(store, given, job.now, job.settings.limits)
@@ -221,30 +223,31 @@ def run_answer(args: argparse.Namespace) -> int:
         return _act(args, job, store, answer.plan_id)
 
 
-def _need_code(word: str, command: str, job: Job) -> None:
+def _need_code(word: str, command: str, jobs: Sequence[Job]) -> None:
     """WatchdogError for a word that cannot be a code: no try is counted for it."""
     letters = [letter for letter in word if letter.isalnum()]
     if not word:
         raise WatchdogError(
-            f"no code was given; it is in the message, or make one: {command_of(job)} plan PLAN --code"
+            f"no code was given; it is in the message, or make one: {command_of(jobs[0])} plan PLAN --code"
         )
     if len(letters) != LENGTH:
-        here = f"plan {word} --code" if word.isdigit() else command
+        number = int(word) if word.isdecimal() else 0
+        asks = _first(jobs, lambda store: any(plan.id == number for plan in rows.in_state(store, "pending")))
         raise WatchdogError(
             f"'{harmless(word, 40)}' is not a code: a code has {LENGTH} letters and digits and is in the message; "
-            f"to answer here: {command_of(job)} {here}"
+            f"to answer here: {command_of(asks)} {f'plan {number} --code' if number else command}"
         )
 
 
-def _job_of_code(job: Job, word: str) -> Job:
-    """The job whose store knows this code: the given home first, then the other homes of this user."""
-    for other in sibling_jobs(job):
-        store = other.look_at_store()
+def _first(jobs: Sequence[Job], wanted: Callable[[Store], bool]) -> Job:
+    """The first job whose store is the wanted one; the given home where none is."""
+    for job in jobs:
+        store = job.look_at_store()
         if store is not None:
             with store:
-                if approval.knows(store, word):
-                    return other
-    return job
+                if wanted(store):
+                    return job
+    return jobs[0]
 
 
 def _ask_person(args: argparse.Namespace, job: Job) -> Stored | None:

@@ -51,6 +51,10 @@ def add_arguments(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     need_home(job_of(args).home)
+    if unspecified := [name for name in args.host if name in ("0.0.0.0", "::", "*")]:
+        raise WatchdogError(
+            f"--host {unspecified[0]} is no name that a browser uses; where to listen is --listen {unspecified[0]}:8790"
+        )
 
     def load(now: datetime) -> Job:
         return job_of(args, now)

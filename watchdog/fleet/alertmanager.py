@@ -81,7 +81,7 @@ def compose(
     if left := len(facts.incidents) - len(chosen):
         about = {
             "summary": f"{left} more incidents are open on {facts.instance} ({facts.profile})",
-            "description": f"Only {MOST} incidents of one home are posted. On that host: hermes-watchdog incidents",
+            "description": f"Only {MOST} incidents of one home are posted. On that host: {facts.command} incidents",
         }
         since = _time(known.get(OMITTED, {}).get("since")) or facts.now
         post(OMITTED, {"alertname": "HermesIncidentsOmitted", "severity": "warning", **who}, about, since)
@@ -118,7 +118,7 @@ def _annotations(incident: Incident, facts: Facts, mailbox: bool) -> dict[str, s
     asked = next((each for each in facts.pending if name in each.plan.incidents), None)
     if asked is not None:
         about["proposed"] = "\n".join(exact(in_english(word), 500) for word in asked.plan.words[:10])
-        ways = [f"on {facts.instance}: hermes-watchdog plan {asked.id} --code"]
+        ways = [f"on {facts.instance}: {facts.command} plan {asked.id} --code"]
         if mailbox:
             ways.insert(0, "from anywhere: hermes-watchdog fleet plans")
         about["how_to_approve"] = "; ".join(ways)  # never a code: who may read alerts may not approve

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from watchdog.gateway.machine import look_at_gateway
 from watchdog.gateway.release import install_of
 from watchdog.model import EVERY_CHECK, Incident
+from watchdog.notify.run import own_command
 from watchdog.sqlite.backup import good_ones
 from watchdog.sqlite.files import backup_folder, databases
 from watchdog.store import Store, messages, questions
@@ -49,6 +50,7 @@ class Facts:
     backups: Mapping[str, timedelta]  # database -> age of its newest good backup
     gateway_up: bool | None  # None: cannot be told
     hermes: str  # '' when not known
+    command: str = "hermes-watchdog"  # how a person on that host calls the watchdog for this home
 
 
 def gather(store: Store, home: Path, settings: Settings, state: Mapping[str, Any], now: datetime) -> Facts:
@@ -73,6 +75,7 @@ def gather(store: Store, home: Path, settings: Settings, state: Mapping[str, Any
         backups=_backups(home, Path(store.path).parent, now),
         gateway_up=gateway.alive,
         hermes=install.version if (install := install_of(gateway.argv)) else "",
+        command=str(own_command(str(home), os.path.dirname(store.path), os.path.dirname(settings.where))),
     )
 
 

@@ -127,7 +127,7 @@ def report(connection: Connection[Any], facts: Facts) -> str:
         "SELECT rolsuper OR rolbypassrls OR rolcreaterole FROM pg_roles WHERE rolname = session_user"
     ).fetchone()
     if strong and strong[0]:
-        return "the role of this host may do too much in PostgreSQL; see: hermes-watchdog fleet status"
+        return f"the role of this host may do too much in PostgreSQL; see: {facts.command} fleet status"
     return ""
 
 
