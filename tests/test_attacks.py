@@ -36,7 +36,7 @@ from watchdog.gateway.release import drain_of
 from watchdog.gateway.supervisor import PROCESS, SYSTEM, Supervisor
 from watchdog.job import load_rules
 from watchdog.model import Incident, Step, plain
-from watchdog.notify.layout import render
+from watchdog.notify.sanitize import render
 from watchdog.notify.translate import in_english
 from watchdog.pipeline import check, full_check
 from watchdog.repair import Look, RepairJob, resume_plan

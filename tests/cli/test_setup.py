@@ -113,7 +113,7 @@ def test_without_a_way_back_the_code_is_typed_into_the_drill(home: Path) -> None
 
 
 def test_a_drill_without_anybody_to_ask_is_an_error(home: Path) -> None:
-    with pytest.raises(WatchdogError, match="nobody to ask"):
+    with pytest.raises(WatchdogError, match="no target and no reply channel"):
         drill(job(home, "backups: true\n"), timedelta(0))
 
 

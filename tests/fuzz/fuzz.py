@@ -31,8 +31,7 @@ with atheris.instrument_imports(include=["watchdog"]):
     from watchdog.gateway.state import state_of
     from watchdog.job import rule_kinds
     from watchdog.model import Line
-    from watchdog.notify.layout import render
-    from watchdog.notify.sanitize import exact, fit
+    from watchdog.notify.sanitize import exact, fit, render
     from watchdog.service.install import with_entry, without_entry
     from watchdog.sources import cron, journal, process
     from watchdog.sources.chat_text import ChatText

@@ -16,10 +16,9 @@ from watchdog.model import Hold, Reason
 from watchdog.notify.choose import Proposal, Selection
 from watchdog.notify.compose import compose
 from watchdog.notify.context import Command
-from watchdog.notify.layout import BODY, HEADLINE, cut, full_text, render
 from watchdog.notify.lines import HowToAnswer, how_to_answer
 from watchdog.notify.run import machine_and_home, own_command
-from watchdog.notify.sanitize import exact, fit, veil
+from watchdog.notify.sanitize import BODY, HEADLINE, cut, exact, fit, full_text, render, veil
 from watchdog.store.messages import News, Subject
 from watchdog.store.reasons import plain
 from watchdog.text import redact

@@ -22,7 +22,7 @@ from watchdog.notify import lines
 from watchdog.notify.apprise_child import _WHYS as WHYS
 from watchdog.notify.choose import Proposal, Selection
 from watchdog.notify.compose import compose, daily
-from watchdog.notify.layout import HEADLINE, full_text, headline
+from watchdog.notify.sanitize import HEADLINE, full_text, headline
 from watchdog.notify.translate import LANGUAGES, in_english, read_words, sentence
 from watchdog.pipeline import look
 from watchdog.service.samples import as_home, find_cases

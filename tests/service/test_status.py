@@ -30,10 +30,10 @@ from watchdog.reports.status import (
     LastAnswer,
     Light,
     Status,
+    as_json,
     headline,
     signals,
 )
-from watchdog.reports.status_json import as_json
 from watchdog.reports.status_text import as_text, gateway_text
 from watchdog.service.install import Entry, cron_entry
 from watchdog.service.status import entry_of, gateway_seen, gather, schedule_of

@@ -17,11 +17,10 @@ from watchdog.config.settings import Channel, NotifySettings
 from watchdog.errors import WatchdogError
 from watchdog.model import Notification, Outcome, OutcomeKind, Plan, Report, plain
 from watchdog.notify.choose import Proposal
-from watchdog.notify.context import CODE, MessageContext
+from watchdog.notify.context import MessageContext
 from watchdog.notify.deliver import Messenger, OnTheHost, Queue
-from watchdog.notify.layout import full_text, headline
 from watchdog.notify.lines import HowToAnswer, how_to_answer, outcome_title, plan_title, result
-from watchdog.notify.sanitize import fit
+from watchdog.notify.sanitize import CODE, fit, full_text, headline
 from watchdog.store import Store, messages, questions
 from watchdog.store import plans as rows
 from watchdog.store.messages import FLAPPING, QUESTIONS, News

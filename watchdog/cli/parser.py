@@ -31,7 +31,7 @@ HINTS = {
     ("log", "logs", "tail"): "what the logs mean: hermes-watchdog incidents, or replay ~/.hermes; "
     "the logs themselves are in ~/.hermes/logs",
     ("restart", "reload", "kill"): "the watchdog restarts the gateway only by a plan that you approve: "
-    "hermes-watchdog plans. By hand: hermes gateway restart",
+    "hermes-watchdog plans. Yourself: hermes gateway restart",
     ("start", "daemon", "watch", "monitor"): "to watch in this terminal: hermes-watchdog run; "
     "to watch always: hermes-watchdog install --cron. The gateway itself: hermes gateway run",
     ("stop", "disable", "quit"): "no more checks: hermes-watchdog uninstall; watch but do not act: "
@@ -118,9 +118,11 @@ class Parser(argparse.ArgumentParser):
 
     def _not_known(self, word: str) -> str:
         if not word.startswith("-"):
-            one = self.prog.rpartition(" ")[2].removesuffix("s")
+            command = self.prog.rpartition(" ")[2].removesuffix("s")
             instead = (
-                f"; did you mean '{one} {word}'?" if word.isdigit() and one in ("plan", "incident") else ""
+                f"; did you mean '{command} {word}'?"
+                if word.isdigit() and command in ("plan", "incident")
+                else ""
             )
             return f"'{word}' is one word too many{instead}"
         name = word.partition("=")[0]

@@ -1,4 +1,4 @@
-"""Making checks happen: run, install, uninstall."""
+"""Making checks happen: run, install, uninstall; and the live page: serve."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from watchdog import web
 from watchdog.cli.context import WELL, Job, colours, command_of, job_of, need_home, paint, print_json
 from watchdog.cli.parser import a_duration, add_command, add_common
 from watchdog.errors import ConfigError, WatchdogError
@@ -19,6 +20,7 @@ from watchdog.service.check import check_once
 from watchdog.service.daemon import Daemon, heard, say
 from watchdog.service.hardening import sandbox_for, written_elsewhere
 from watchdog.service.install import Entry
+from watchdog.web.listen import DEFAULT, listening
 
 EXAMPLES = {
     "run": """\
@@ -49,6 +51,11 @@ examples:
 
 
 def add_arguments(commands: Any) -> None:
+    _add_service(commands)
+    _add_serve(commands)
+
+
+def _add_service(commands: Any) -> None:
     made = {}
     for name, examples in EXAMPLES.items():
         made[name] = add_command(commands, name, RUN[name], examples)
@@ -228,3 +235,63 @@ def _text(path: Path) -> str | None:
 
 
 RUN = {"run": run_daemon, "install": run_install, "uninstall": run_uninstall}
+
+
+SERVE = """\
+Only on this machine: on loopback, or on a Unix socket for you alone. From elsewhere you come by ssh or tailscale. Looking
+needs no login; answering a plan needs its code from the message, or from 'plan ID --code'. Ctrl-C ends it.
+
+examples:
+  hermes-watchdog serve                                      http://127.0.0.1:8790/
+  ssh -L 8790:127.0.0.1:8790 server                          then the same address on your own machine
+  hermes-watchdog serve --host server.tail1234.ts.net        after: tailscale serve 8790
+  hermes-watchdog serve --socket ~/hermes.sock               for a reverse proxy on this machine
+  hermes-watchdog serve --listen 0.0.0.0:8790 --login-header Remote-User --host hermes.example.org"""
+
+
+def _add_serve(commands: Any) -> None:
+    serve = add_command(commands, "serve", run_serve, SERVE)
+    place = serve.add_mutually_exclusive_group()
+    place.add_argument(
+        "--listen", default=DEFAULT, metavar="ADDRESS", help=f"where to listen (default {DEFAULT})"
+    )
+    place.add_argument(
+        "--socket", default="", metavar="PATH", help="listen on a Unix socket instead, mode 0600"
+    )
+    serve.add_argument(
+        "--host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a further name that browsers may use for it",
+    )
+    serve.add_argument(
+        "--login-header",
+        default="",
+        metavar="HEADER",
+        help="the header in which your reverse proxy says who logged in; who comes without it is refused",
+    )
+    add_common(serve, json=False)
+
+
+def run_serve(args: argparse.Namespace) -> int:
+    need_home(job_of(args).home)
+    if unspecified := [name for name in args.host if name in ("0.0.0.0", "::", "*")]:
+        raise WatchdogError(
+            f"--host {unspecified[0]} is no name that a browser uses; where to listen is --listen {unspecified[0]}:8790"
+        )
+
+    def load(now: datetime) -> Job:
+        return job_of(args, now)
+
+    with listening(args.listen, args.socket, bool(args.login_header)) as (listener, address):
+        try:
+            view, door = web.View(load), web.Door(tuple(args.host), args.login_header)
+            serve = web.serve
+        except ModuleNotFoundError as error:
+            raise WatchdogError(
+                f"{error.name} is not installed; run: pipx install --force 'hermes-watchdog[web]' (or: uv tool install 'hermes-watchdog[web]')"
+            ) from None
+        print(f"{view.job()[0].home}: the page is at {address}", flush=True)
+        serve(view, door, listener)
+    return WELL

@@ -1,4 +1,4 @@
-"""The first hour: setup, drill, settings."""
+"""The first hour: setup, drill, settings, demo."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from watchdog.cli.main import main
 from watchdog.cli.parser import a_duration, add_command, add_common
 from watchdog.config.rules import shipped_folder
 from watchdog.config.settings import NAME
+from watchdog.demo import story
 from watchdog.errors import WatchdogError
 from watchdog.job import profiles
 from watchdog.notify.translate import in_english
@@ -54,7 +55,7 @@ examples:
   hermes-watchdog drill
   hermes-watchdog drill --wait 10m
 
-exit codes: 0 the answer arrived · 1 it did not · 2 there is nobody to ask"""
+exit codes: 0 the answer arrived · 1 it did not · 2 no target and no channel is set up"""
 SETTINGS = """\
 examples:
   hermes-watchdog settings show              every setting with its default and what it means
@@ -62,6 +63,11 @@ examples:
 
 
 def add_arguments(commands: Any) -> None:
+    _add_setup(commands)
+    _add_demo(commands)
+
+
+def _add_setup(commands: Any) -> None:
     made = add_command(commands, "setup", run_setup, SETUP)
     made.add_argument("--dry-run", action="store_true", help="write and send nothing")
     add_common(made, json=False)
@@ -219,7 +225,9 @@ def _ask_phone(config: Path, talk: Dialogue) -> Phone:
 def _schedule(args: argparse.Namespace, talk: Dialogue) -> None:
     kinds = [("--cron", "cron, every 15 minutes")] if shutil.which("crontab") else []
     kinds += [("--systemd-timer", "a systemd timer, every 15 minutes")] if shutil.which("systemctl") else []
-    number = talk.choice("\nWho makes the checks?", [*(about for _, about in kinds), "nobody for now"])
+    number = talk.choice(
+        "\nHow are checks scheduled?", [*(about for _, about in kinds), "not at all for now"]
+    )
     if number > len(kinds):
         talk.say(f"Later: {command_of(job_of(args))} install --cron")
         return
@@ -290,3 +298,23 @@ def run_settings(args: argparse.Namespace) -> int:
     there = "is in use over these defaults" if yours.exists() else "is not there: the defaults are in use"
     print(f"\n# {yours} {there}")
     return WELL
+
+
+DEMO = """\
+Nothing outside the temporary folder is touched, and it is removed afterwards.
+
+examples:
+  hermes-watchdog demo
+  hermes-watchdog demo --fast               without pauses for reading
+  hermes-watchdog demo --keep               keep the folder for a look around"""
+
+
+def _add_demo(commands: Any) -> None:
+    demo = add_command(commands, "demo", run_demo, DEMO)
+    demo.add_argument("--fast", action="store_true", help="no pauses for reading")
+    demo.add_argument("--keep", action="store_true", help="keep the temporary folder")
+
+
+def run_demo(args: argparse.Namespace) -> int:
+    pause = 0.0 if args.fast or not sys.stdout.isatty() else 0.7
+    return story.run(story.Stage(main, colours(), pause), args.keep)

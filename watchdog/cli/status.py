@@ -13,8 +13,7 @@ from watchdog.errors import ConfigError
 from watchdog.job import profiles
 from watchdog.reports.language import Reader, reader_for, reader_of
 from watchdog.reports.output import write_private
-from watchdog.reports.status import Light
-from watchdog.reports.status_json import as_json
+from watchdog.reports.status import Light, as_json
 from watchdog.reports.status_text import as_text
 from watchdog.service.doctor import BAD, OK, UNKNOWN, Check, examine
 from watchdog.service.page import page_of

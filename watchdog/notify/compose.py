@@ -9,8 +9,7 @@ from watchdog.model import Notification
 from watchdog.notify import lines
 from watchdog.notify.choose import Proposal, Selection, worst
 from watchdog.notify.context import MessageContext
-from watchdog.notify.layout import HEADLINE, cut, headline
-from watchdog.notify.sanitize import fit
+from watchdog.notify.sanitize import HEADLINE, cut, fit, headline
 from watchdog.store.messages import Day, News, Subject
 
 

@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from watchdog.model import Reason, Rule, plain
-from watchdog.notify.sanitize import fit_field
+from watchdog.notify.sanitize import CODE, fit_field
 from watchdog.notify.translate import Words, sentence
-
-CODE = "    "  # a line that begins so is a command or a quote, to be shown letter for letter
 
 
 @dataclass(frozen=True)
@@ -41,9 +39,9 @@ class MessageContext:
     per_hour: int = 6
     audit: str = ""  # the newest line of the audit, by the first characters of its hash
 
-    def say(self, said: Reason | str, clean: Callable[[str, str], str] = fit_field) -> str:
+    def say(self, text: Reason | str, clean: Callable[[str, str], str] = fit_field) -> str:
         """A reason in the reader's words; text that has no key as it is, made fit to be sent."""
-        reason = said if isinstance(said, Reason) else plain(said)
+        reason = text if isinstance(text, Reason) else plain(text)
         return sentence(reason, self.words, self.now, clean)
 
     def text(self, key: str, **fields: object) -> str:

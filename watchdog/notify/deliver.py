@@ -18,7 +18,7 @@ from watchdog.errors import WatchdogError
 from watchdog.model import SEVERITIES, Notification, Reason
 from watchdog.notify.choose import worst
 from watchdog.notify.context import MessageContext
-from watchdog.notify.layout import full_text, render
+from watchdog.notify.sanitize import full_text, render
 from watchdog.notify.translate import read_words, sentence
 from watchdog.store import Store, messages
 from watchdog.store.messages import OUTCOMES, News, TargetState

@@ -10,9 +10,8 @@ from watchdog.gateway.reasons import Warn
 from watchdog.model import Outcome, OutcomeKind, Plan, Reason
 from watchdog.model.plan_reasons import WITHOUT_COMMAND, Wait
 from watchdog.notify.choose import Proposal, leads_to
-from watchdog.notify.context import CODE, MessageContext
-from watchdog.notify.layout import HEADLINE
-from watchdog.notify.sanitize import exact, fit, fit_field
+from watchdog.notify.context import MessageContext
+from watchdog.notify.sanitize import CODE, HEADLINE, exact, fit, fit_field
 from watchdog.store.messages import Subject
 
 SHOWN = 8  # subjects in one message

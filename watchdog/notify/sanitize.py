@@ -1,13 +1,20 @@
-"""Text made fit to leave the machine: secrets out, ids veiled, nothing that a chat program would act upon."""
+"""What leaves the machine: secrets out, ids veiled, nothing that a chat program would act upon; a headline for a
+lock screen, a body of bounded length, as text, Markdown or HTML.
+"""
 
 from __future__ import annotations
 
+import html
 import re
+from collections.abc import Sequence
 from hashlib import sha256
 
+from watchdog.model import Notification
+from watchdog.notify.translate import Words
 from watchdog.text import harmless, redact
 
 LINE = 300  # characters of one sentence on a phone
+CODE = "    "  # a line that begins so is a command or a quote, to be shown letter for letter
 
 _FILES = (
     "log|db|py|pyc|json|jsonl|yaml|yml|toml|conf|cfg|ini|txt|md|sh|so|sql|pid|lock|bak|sock|service|socket|timer|"
@@ -88,3 +95,44 @@ def exact(command: str, limit: int = 1000) -> str:
 
 def _alias(text: str) -> str:
     return text if text.startswith("#") or text.startswith("[") else alias(text)
+
+
+HEADLINE = 40  # characters; what a lock screen shows for certain
+BODY = 3500  # characters; ntfy and Telegram cut at 4,096 bytes or characters
+_MARKUP = re.compile(r"[\\`*_\[\]<>~|]|^#+|^(?=\d+\.)|^[-+]")
+
+
+def headline(title: str, words: Words) -> str:
+    """A title for a lock screen, with the language's prefix where it does not name the gateway itself."""
+    prefix = words("prefix")
+    named = prefix.rstrip(" :：") in title
+    return fit(title if named else prefix + title, HEADLINE)
+
+
+def full_text(notification: Notification, more: Sequence[str] = (), limit: int = BODY) -> str:
+    """What matters, how to answer, then the details, which are cut first."""
+    top = "\n".join([notification.body, *more])
+    return cut(f"{top}\n{notification.details}" if notification.details else top, limit)
+
+
+def render(body: str, form: str) -> str:
+    """The plain body as Markdown or HTML; commands become code, everything else is escaped."""
+    if form == "markdown":
+        # A tick in a command would end the code, and what follows would be markup.
+        code = str.maketrans("`", "'")
+        lines = [
+            f"`{line[4:].translate(code)}`" if line.startswith(CODE) else _MARKUP.sub(r"\\\g<0>", line)
+            for line in body.split("\n")
+        ]
+        return "  \n".join(lines)
+    if form == "html":
+        lines = [html.escape(line) for line in body.split("\n")]
+        return "<br/>\n".join(f"<code>{line[4:]}</code>" if line.startswith(CODE) else line for line in lines)
+    return body
+
+
+def cut(body: str, limit: int = BODY) -> str:
+    """At most so long, cut at the end of a line."""
+    if len(body) <= limit:
+        return body
+    return body[: limit - 2].rsplit("\n", 1)[0] + "\n…"

@@ -46,7 +46,7 @@ def need_somebody(job: Job) -> None:
     """WatchdogError unless a question has somewhere to go."""
     settings = job.settings.notify
     if not settings.targets and not settings.replies.channels:
-        raise WatchdogError("there is nobody to ask: no target and no reply channel; run: {watchdog} setup")
+        raise WatchdogError("there is no target and no reply channel to ask by; run: {watchdog} setup")
 
 
 def drill(

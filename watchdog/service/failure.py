@@ -20,8 +20,8 @@ from watchdog.job import Job
 from watchdog.model import Notification, Reason
 from watchdog.notify.context import MessageContext
 from watchdog.notify.deliver import Send, outgoing_message, send
-from watchdog.notify.layout import headline
 from watchdog.notify.run import host_name, machine_and_home, own_command
+from watchdog.notify.sanitize import headline
 from watchdog.notify.translate import read_words
 from watchdog.store.marker import EDIT, Marker, failure_places, read_marker, write_marker
 from watchdog.store.messages import News

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 from watchdog.approval.channels.base import LONG, ChannelError, Collected, QuestionText, Reply
 from watchdog.approval.channels.request import Request, fetch, mapping
 from watchdog.config.settings import Channel
-from watchdog.notify.layout import render
+from watchdog.notify.sanitize import render
 
 KIND = "matrix"
 NEWEST = 100  # messages of one sync; in a flood the newest count
