@@ -48,8 +48,8 @@ class Waiting:
         return self.doubted is not None or (self.opened.doubt is not None and not self.proved)
 
 
-def agree(one: Waiting, common: Captures) -> bool:
-    return all(one.captures.get(name) == value for name, value in common.items())
+def agree(wait: Waiting, common: Captures) -> bool:
+    return all(wait.captures.get(name) == value for name, value in common.items())
 
 
 class Recent(dict[Any, Any]):

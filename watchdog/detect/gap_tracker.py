@@ -33,8 +33,8 @@ UNSEEN, TOOL = "unseen", "tool"  # causes: the database cannot be asked; a tool 
 Ask = Callable[[Sequence[tuple[str, datetime]]], Any]
 
 
-def _turn_over(one: Waiting, at: datetime) -> None:
-    one.over = one.over or at
+def _turn_over(wait: Waiting, at: datetime) -> None:
+    wait.over = wait.over or at
 
 
 class Detector:
@@ -96,51 +96,53 @@ class Detector:
     def see_doubtful(self, roles: Mapping[str, Captures], event: Event) -> None:
         """A record that a user name may have written opens and settles nothing for certain."""
         if "reset" in roles:
-            for one in self._all():
-                one.doubted = event.at
+            for wait in self._all():
+                wait.doubted = event.at
         for role in ("closed", "dropped"):
             for key in self._answered(roles[role]) if role in roles else ():
                 queue = self.waiting[key]
-                for one in queue:
-                    one.doubted = event.at
-                if over := [one for one in queue if self._own_turn_over(one, event.at)]:
+                for wait in queue:
+                    wait.doubted = event.at
+                if over := [wait for wait in queue if self._own_turn_over(wait, event.at)]:
                     self._close(key, over, event.at)
         for role in self.traces.keys() & roles.keys():
             self.traces[role][0].doubt(event.at, event.session)
         for role in ("ended", "session"):
             common = {name: roles[role][name] for name in self.want.same if roles.get(role, {}).get(name)}
-            for one in self._all() if role in roles else ():
-                if agree(one, common):
-                    one.doubted = event.at
+            for wait in self._all() if role in roles else ():
+                if agree(wait, common):
+                    wait.doubted = event.at
         for role in ("opened", "joined", "resumed"):
             if role in roles:
                 self.acts[role](roles[role], event)
 
-    def _own_turn_over(self, one: Waiting, at: datetime) -> bool:
+    def _own_turn_over(self, wait: Waiting, at: datetime) -> bool:
         """Whether the turn that began for it has ended, in a session that is known for certain to be of this chat: then
         an answer is due, and a doubtful one is believed.
         """
-        if not self.sessions.settled.get(one.session) or one.linked > at:
+        if not self.sessions.settled.get(wait.session) or wait.linked > at:
             return False
         for trace in self.traces["turn_over"]:
-            trace.read(one.linked, at + INSTANT)
-        return any(trace.between(one.session, one.linked, at + INSTANT) for trace in self.traces["turn_over"])
+            trace.read(wait.linked, at + INSTANT)
+        return any(
+            trace.between(wait.session, wait.linked, at + INSTANT) for trace in self.traces["turn_over"]
+        )
 
     def _settle(self, role: str, before: datetime) -> None:
         """What sessions did before this moment will be forgotten: take what those need who wait since then."""
-        if late := [one for one in self._all() if one.up_to[role] < before]:
+        if late := [wait for wait in self._all() if wait.up_to[role] < before]:
             self._catch_up(late, before, role)
 
-    def _late(self, those: Iterable[Waiting], at: datetime) -> list[Waiting]:
+    def _late(self, waits: Iterable[Waiting], at: datetime) -> list[Waiting]:
         """Those who wait for so long that it matters what was done for them."""
-        return [one for one in those if at - one.sign >= self.patience]
+        return [wait for wait in waits if at - wait.sign >= self.patience]
 
-    def _catch_up(self, those: Sequence[Waiting], now: datetime, role: str = "progress") -> None:
+    def _catch_up(self, waits: Sequence[Waiting], now: datetime, role: str = "progress") -> None:
         """What was done for these until now."""
         workers, traces = self.workers, self.traces[role]
-        names = {one: workers.names(one, one.up_to[role]) for one in those}
-        first = min(one.up_to[role] for one in those)
-        unclear = workers.strangers if any(one.linked > one.up_to[role] for one in those) else ()
+        names = {wait: workers.names(wait, wait.up_to[role]) for wait in waits}
+        first = min(wait.up_to[role] for wait in waits)
+        unclear = workers.strangers if any(wait.linked > wait.up_to[role] for wait in waits) else ()
         for trace in traces:
             trace.read(first, now)
         anywhere = (
@@ -149,22 +151,22 @@ class Detector:
             else []
         )
         take = self._progress if role == "progress" else _turn_over
-        for one in those:
+        for wait in waits:
             theirs = (
-                names[one].union(workers.maybe(one, one.up_to[role], anywhere)) if unclear else names[one]
+                names[wait].union(workers.maybe(wait, wait.up_to[role], anywhere)) if unclear else names[wait]
             )
             signs = [
                 (at, name)
                 for trace in traces
                 for name in theirs
-                for at in trace.between(name, one.up_to[role], now)
+                for at in trace.between(name, wait.up_to[role], now)
             ]
             for at, name in sorted(signs):
-                if self.workers.works_for(name, one, at):
-                    take(one, at)
+                if self.workers.works_for(name, wait, at):
+                    take(wait, at)
             if doubts := [trace.doubts[name] for trace in traces for name in theirs if name in trace.doubts]:
-                one.doubted = max(doubts)
-            one.up_to[role] = max(one.up_to[role], now)
+                wait.doubted = max(doubts)
+            wait.up_to[role] = max(wait.up_to[role], now)
 
     def _known(self, _: Captures, event: Event) -> None:
         same, key = self.want.same, self.want.key
@@ -201,9 +203,9 @@ class Detector:
 
     def _doubt_all(self, queue: list[Waiting], at: datetime) -> None:
         """Where one may not be waiting at all, an answer may be for any of them."""
-        if any(one.in_doubt() for one in queue):
-            for one in queue:
-                one.doubted = at
+        if any(wait.in_doubt() for wait in queue):
+            for wait in queue:
+                wait.doubted = at
 
     def _dropped(self, captures: Captures, event: Event) -> None:
         for key in self._answered(captures):
@@ -213,9 +215,9 @@ class Detector:
     def _ended(self, captures: Captures, event: Event) -> None:
         """Something ended without saying whose it was: the newest, rather one that nobody works on yet."""
         common = {name: captures[name] for name in self.want.same if captures.get(name)}
-        fitting = [one for one in self._all() if agree(one, common)]
-        idle = [one for one in fitting if not one.linked < event.at]
-        if newest := max(idle or fitting, key=lambda one: one.opened.at, default=None):
+        fitting = [wait for wait in self._all() if agree(wait, common)]
+        idle = [wait for wait in fitting if not wait.linked < event.at]
+        if newest := max(idle or fitting, key=lambda wait: wait.opened.at, default=None):
             self._close(newest.key, [newest], event.at)
 
     def _last(self, captures: Captures, event: Event) -> None:
@@ -243,18 +245,18 @@ class Detector:
         queue = self.waiting.get(key)
         if queue is not None and not self.want.session_by:
             return  # without sessions to tell them apart, only the first matters
-        one = Waiting(key, event, captures)
+        wait = Waiting(key, event, captures)
         if queue is None:
-            self.waiting[key] = [one]
+            self.waiting[key] = [wait]
         else:
-            queue.append(one)
+            queue.append(wait)
         if self.want.session_by:
-            session = self.sessions.owners.get((key, one.user))
+            session = self.sessions.owners.get((key, wait.user))
             if session is not None:
-                self.workers.engage(one, session)
-                one.failed = self.failures.get(session)
-            self.said.setdefault(one.said, []).append(one)
-            self.fresh.append(one)
+                self.workers.engage(wait, session)
+                wait.failed = self.failures.get(session)
+            self.said.setdefault(wait.said, []).append(wait)
+            self.fresh.append(wait)
             while event.at - self.fresh[0].opened.at > LINK_WITHIN:
                 self.fresh.popleft()
 
@@ -274,7 +276,7 @@ class Detector:
 
     def _know(self, session: str, owner: Owner, at: datetime) -> None:
         if self.sessions.know(session, owner, at):
-            self.sessions.keep([(one.session, (one.key, one.user)) for one in self._all()])
+            self.sessions.keep([(wait.session, (wait.key, wait.user)) for wait in self._all()])
 
     def _link(self, captures: Captures, event: Event) -> None:
         """A turn begins: find the message that it answers."""
@@ -285,18 +287,22 @@ class Detector:
             self._prove(session)
             return
         common = {name: captures[name] for name in self.want.same if name in captures}
-        told = event.facts.get("said")
-        found = few(one for one in self.said.get(told, ()) if agree(one, common)) if told else []
+        words = event.facts.get("said")
+        found = few(wait for wait in self.said.get(words, ()) if agree(wait, common)) if words else []
         if not found:
             near = [
-                one
-                for one in self.fresh
-                if event.at - one.opened.at <= LINK_WITHIN and agree(one, common) and one.opened.doubt is None
+                wait
+                for wait in self.fresh
+                if event.at - wait.opened.at <= LINK_WITHIN
+                and agree(wait, common)
+                and wait.opened.doubt is None
             ]
             # An answer to something older may have come in between and counted for this one, too.
-            found = [one for one in near if told and one.said == told]
-            found = found or [one for one in near if not one.session and one in self.waiting.get(one.key, ())]
-        keys = frozenset(one.key for one in found)
+            found = [wait for wait in near if words and wait.said == words]
+            found = found or [
+                wait for wait in near if not wait.session and wait in self.waiting.get(wait.key, ())
+            ]
+        keys = frozenset(wait.key for wait in found)
         known = self.sessions.chats.get(session)
         if len(keys) != 1:
             if known is None:
@@ -307,28 +313,28 @@ class Detector:
             settled[session] = answered.opened.doubt is None or answered.proved
         else:
             # Short words are said by many, so that the first guess may have been wrong.
-            for one in self.waiting.get(known[0], ()) if known is not None else ():
-                if one.session == session:
-                    self.workers.engage(one, "")
+            for wait in self.waiting.get(known[0], ()) if known is not None else ():
+                if wait.session == session:
+                    self.workers.engage(wait, "")
             self._know(session, (answered.key, answered.user), event.at)
-        for one in self.waiting.get(answered.key, ()):
-            if one.user == answered.user and one.session != session:
-                self.workers.engage(one, session, event.at)
+        for wait in self.waiting.get(answered.key, ()):
+            if wait.user == answered.user and wait.session != session:
+                self.workers.engage(wait, session, event.at)
         if answered.opened.doubt is not None and answered.opened.doubt.provable:
             answered.proved = known is None or known[0] == answered.key
 
     def _prove(self, session: str) -> None:
         """A turn of this session began, which works for this chat alone: somebody asked there."""
-        for one in self.workers.engaged.get(session, ()):
-            one.proved = True
+        for wait in self.workers.engaged.get(session, ()):
+            wait.proved = True
 
-    def _progress(self, one: Waiting, at: datetime) -> None:
-        if at <= one.sign:
+    def _progress(self, wait: Waiting, at: datetime) -> None:
+        if at <= wait.sign:
             return
-        if at - one.sign >= self.patience and (span := self._span(one, at, at)) is not None:
-            self.closed.append((span, self._sessions(one)))
-        one.sign = at
-        one.failed, one.failed_late = one.failed_late or one.failed, None
+        if at - wait.sign >= self.patience and (span := self._span(wait, at, at)) is not None:
+            self.closed.append((span, self._sessions(wait)))
+        wait.sign = at
+        wait.failed, wait.failed_late = wait.failed_late or wait.failed, None
 
     def _failed(self, _: Captures, event: Event) -> None:
         if event.at >= self.let_go_at:
@@ -341,43 +347,43 @@ class Detector:
         theirs = self.workers.whom(event.session, event.at)
         if late := self._late(theirs, event.at):
             self._catch_up(late, event.at)
-        for one in theirs:
-            if event.at <= one.sign + self.want.sooner.longer_than:
-                one.failed = event.at
-            elif one.failed_late is None:
-                one.failed_late = event.at
-            one.evidence = [*one.evidence[:1], *one.evidence[1:][-2:], event]
+        for wait in theirs:
+            if event.at <= wait.sign + self.want.sooner.longer_than:
+                wait.failed = event.at
+            elif wait.failed_late is None:
+                wait.failed_late = event.at
+            wait.evidence = [*wait.evidence[:1], *wait.evidence[1:][-2:], event]
 
-    def _opens_at(self, one: Waiting) -> datetime:
-        ordinary = one.sign + self.want.longer_than
+    def _opens_at(self, wait: Waiting) -> datetime:
+        ordinary = wait.sign + self.want.longer_than
         if self.want.sooner is None:
             return ordinary
-        early = one.sign + self.want.sooner.longer_than
-        if one.failed is not None and early - one.failed <= self.want.sooner.within:
+        early = wait.sign + self.want.sooner.longer_than
+        if wait.failed is not None and early - wait.failed <= self.want.sooner.within:
             return early
-        return min(ordinary, one.failed_late) if one.failed_late is not None else ordinary
+        return min(ordinary, wait.failed_late) if wait.failed_late is not None else ordinary
 
-    def _span(self, one: Waiting, now: datetime, ended: datetime | None) -> Span | None:
-        if now - one.sign < self.patience or now < (opens := self._opens_at(one)):
+    def _span(self, wait: Waiting, now: datetime, ended: datetime | None) -> Span | None:
+        if now - wait.sign < self.patience or now < (opens := self._opens_at(wait)):
             return None
-        if one.in_doubt():
-            self.doubtful.update([one.key] if ended is None else ())
+        if wait.in_doubt():
+            self.doubtful.update([wait.key] if ended is None else ())
             return None
         quotes = {
-            **one.captures,
-            **self.last.get(one.key, {}),
-            "waited": now - one.opened.at,
-            "longer_than": opens - one.sign,
+            **wait.captures,
+            **self.last.get(wait.key, {}),
+            "waited": now - wait.opened.at,
+            "longer_than": opens - wait.sign,
         }
         return Span(
-            one.key,
-            one.opened.at,
+            wait.key,
+            wait.opened.at,
             opens,
-            max(one.sign, one.evidence[-1].at),
+            max(wait.sign, wait.evidence[-1].at),
             ended,
             quotes,
             {},
-            tuple(one.evidence),
+            tuple(wait.evidence),
         )
 
     def _close_turn(self, key: str, at: datetime, member: str | None) -> None:
@@ -387,11 +393,11 @@ class Detector:
         known, the turn that has just ended is meant.
         """
         turns: dict[str, list[Waiting]] = {}
-        if member and (theirs := [one for one in self.waiting[key] if one.user == member]):
+        if member and (theirs := [wait for wait in self.waiting[key] if wait.user == member]):
             self._close(key, theirs, at)
             return
-        for one in self.waiting[key]:
-            turns.setdefault(one.session or one.user, []).append(one)
+        for wait in self.waiting[key]:
+            turns.setdefault(wait.session or wait.user, []).append(wait)
         if len(turns) > 1:
             self._catch_up(self.waiting[key], at, "turn_over")
         over = [turn for turn in turns.values() if turn[0].over is not None]
@@ -403,29 +409,33 @@ class Detector:
             self._catch_up(late, at)
             # Whatever waited longest speaks for the rest.
             spans = [
-                (span, self._sessions(one)) for one in late if (span := self._span(one, at, at)) is not None
+                (span, self._sessions(wait))
+                for wait in late
+                if (span := self._span(wait, at, at)) is not None
             ]
             self.closed.extend(spans[:1])
-        for one in done if self.want.session_by else ():
-            self.workers.release(one)
-            same = self.said[one.said]
-            same.remove(one)
+        for wait in done if self.want.session_by else ():
+            self.workers.release(wait)
+            same = self.said[wait.said]
+            same.remove(wait)
             if not same:
-                del self.said[one.said]
-        if done is not self.waiting[key] and (left := [one for one in self.waiting[key] if one not in done]):
+                del self.said[wait.said]
+        if done is not self.waiting[key] and (
+            left := [wait for wait in self.waiting[key] if wait not in done]
+        ):
             self.waiting[key] = left
         else:
             del self.waiting[key]
 
     def _all(self) -> list[Waiting]:
-        return [one for queue in self.waiting.values() for one in queue]
+        return [wait for queue in self.waiting.values() for wait in queue]
 
     def spans(self, now: datetime) -> list[Span]:
         if late := self._late(self._all(), now):
             self._catch_up(late, now + INSTANT)
         found = [(span, sessions, span.opened_at) for span, sessions in self.closed]
         for queue in self.waiting.values():
-            spans = ((self._span(one, now, None), self._sessions(one)) for one in queue)
+            spans = ((self._span(wait, now, None), self._sessions(wait)) for wait in queue)
             found += [(span, sessions, now) for span, sessions in spans if span is not None][:1]
         if self.want.tool_calls is None:
             return [span for span, _, _ in found]
@@ -433,10 +443,10 @@ class Detector:
         judged = (self._judged(span, sessions, at) for span, sessions, at in found)
         return [span for span in judged if span is not None]
 
-    def _sessions(self, one: Waiting) -> tuple[str, ...]:
+    def _sessions(self, wait: Waiting) -> tuple[str, ...]:
         """The sessions that may work for it, the likeliest first."""
-        others = self.sessions.by_key.get(one.key, ())
-        return (one.session,) if one.session else tuple(reversed(others[-3:]))
+        others = self.sessions.by_key.get(wait.key, ())
+        return (wait.session,) if wait.session else tuple(reversed(others[-3:]))
 
     def _judged(self, span: Span, sessions: Sequence[str], at: datetime) -> Span | None:
         """None for a chat that waits for its user or for a tool; with its doubt where nobody can tell."""
@@ -477,9 +487,9 @@ class Detector:
             return 0
         self._catch_up(self._all(), now + INSTANT)
         return sum(
-            one.sign > one.opened.at and now - one.sign < AT_WORK
+            wait.sign > wait.opened.at and now - wait.sign < AT_WORK
             for queue in self.waiting.values()
-            for one in queue
+            for wait in queue
         )
 
     def state(self, now: datetime) -> list[str]:
@@ -488,15 +498,15 @@ class Detector:
             self._catch_up(self._all(), now + INSTANT)
         if self.want.tool_calls:
             first = [queue[0] for queue in self.waiting.values()]
-            self._ask_all((session, now) for one in first for session in self._sessions(one))
+            self._ask_all((session, now) for wait in first for session in self._sessions(wait))
         found = []
         for key, queue in self.waiting.items():
-            one = queue[0]
-            worked = f", last progress {ago(one.sign, now)}" if one.sign > one.opened.at else ""
-            last = one.failed_late or one.failed
+            wait = queue[0]
+            worked = f", last progress {ago(wait.sign, now)}" if wait.sign > wait.opened.at else ""
+            last = wait.failed_late or wait.failed
             failed = f", last failure {ago(last, now)}" if last else ""
-            limit = spell(self._opens_at(one) - one.sign)
-            calls = self._calls(self._sessions(one), now) if self.want.tool_calls else None
+            limit = spell(self._opens_at(wait) - wait.sign)
+            calls = self._calls(self._sessions(wait), now) if self.want.tool_calls else None
             whom = ""
             if calls is not None and calls.tools and self.want.tool_calls:
                 asks = any(tool in self.want.tool_calls.asks for tool in calls.tools)
@@ -506,7 +516,7 @@ class Detector:
                     else f", waiting for the tool {', '.join(calls.tools)}, or waiting for the user to allow it"
                 )
             found.append(
-                f"{key or 'all'}: waiting for {spell(now - one.opened.at)} (limit {limit}{worked}{failed}){whom}"
+                f"{key or 'all'}: waiting for {spell(now - wait.opened.at)} (limit {limit}{worked}{failed}){whom}"
             )
         return found or ["nothing is waiting"]
 

@@ -27,20 +27,20 @@ class Workers:
         self.suspects: dict[str, dict[str, None]] = {}  # key of a chat → those that may work for it
         self.anywhere: dict[str, None] = {}  # those that may work for more than a few
 
-    def engage(self, one: Waiting, session: str, linked: datetime = NEVER) -> None:
+    def engage(self, wait: Waiting, session: str, linked: datetime = NEVER) -> None:
         """This session works for it: its own turn told so, or it answered the last time."""
-        self.release(one)
-        one.session, one.linked = session, linked
+        self.release(wait)
+        wait.session, wait.linked = session, linked
         if session:
-            self.engaged.setdefault(session, []).append(one)
+            self.engaged.setdefault(session, []).append(wait)
 
-    def release(self, one: Waiting) -> None:
+    def release(self, wait: Waiting) -> None:
         """It is answered, or another session is to work for it."""
-        if one.session:
-            others = self.engaged[one.session]
-            others.remove(one)
+        if wait.session:
+            others = self.engaged[wait.session]
+            others.remove(wait)
             if not others:
-                del self.engaged[one.session]
+                del self.engaged[wait.session]
 
     def meet(self, session: str, stranger: Stranger) -> None:
         """A turn begins, and we cannot tell for whom."""
@@ -59,29 +59,31 @@ class Workers:
 
     def forget(self, before: datetime | None = None) -> None:
         """Those whose turn began before all that waits now work for nobody that we know."""
-        left = {name: one for name, one in self.strangers.items() if before is not None and one[3] >= before}
+        left = {
+            name: wait for name, wait in self.strangers.items() if before is not None and wait[3] >= before
+        }
         self.strangers, self.suspects, self.anywhere = {}, {}, {}
-        for name, one in left.items():
-            self.meet(name, one)
+        for name, wait in left.items():
+            self.meet(name, wait)
 
-    def names(self, one: Waiting, since: datetime) -> set[str]:
+    def names(self, wait: Waiting, since: datetime) -> set[str]:
         """The sessions that have worked for it since then, if any of those has of which we can tell."""
-        names = {one.session} if one.session else set()
-        if one.linked > since and not one.session:
-            names.update(self.sessions.by_key.get(one.key, ()))
+        names = {wait.session} if wait.session else set()
+        if wait.linked > since and not wait.session:
+            names.update(self.sessions.by_key.get(wait.key, ()))
         return names
 
-    def maybe(self, one: Waiting, since: datetime, anywhere: Iterable[str]) -> list[str]:
+    def maybe(self, wait: Waiting, since: datetime, anywhere: Iterable[str]) -> list[str]:
         """Those that may have worked for it since then, of which we cannot tell; of those that may be for
         many, look at these.
         """
-        if one.linked <= since:
+        if wait.linked <= since:
             return []
-        names = (*self.suspects.get(one.key, ()), *anywhere)
+        names = (*self.suspects.get(wait.key, ()), *anywhere)
         return [
             name
             for name in names
-            if (stranger := self.strangers.get(name)) is not None and self.may_be_for(stranger, one)
+            if (stranger := self.strangers.get(name)) is not None and self.may_be_for(stranger, wait)
         ]
 
     def whom(self, session: str, at: datetime) -> list[Waiting]:
@@ -91,47 +93,49 @@ class Workers:
             *self.waiting.get(self.sessions.chats.get(session, NOBODY)[0], ()),
         ]
         if (stranger := self.strangers.get(session)) is not None:
-            maybe += [one for key in stranger[1] for one in self.waiting.get(key, ())]
-        return [one for one in dict.fromkeys(maybe) if self.works_for(session, one, at)]
+            maybe += [wait for key in stranger[1] for wait in self.waiting.get(key, ())]
+        return [wait for wait in dict.fromkeys(maybe) if self.works_for(session, wait, at)]
 
-    def works_for(self, session: str, one: Waiting, at: datetime) -> bool:
+    def works_for(self, session: str, wait: Waiting, at: datetime) -> bool:
         """Whether this session worked for it at that time, or may have, when we cannot tell."""
-        if at < one.opened.at or session == one.session or at >= one.linked:
-            return at >= one.opened.at and session == one.session
+        if at < wait.opened.at or session == wait.session or at >= wait.linked:
+            return at >= wait.opened.at and session == wait.session
         key, known = self.sessions.chats.get(session, NOBODY)
         if at >= known:
-            return bool(key == one.key and not one.session)
+            return bool(key == wait.key and not wait.session)
         stranger = self.strangers.get(session)
-        return stranger is not None and at >= stranger[3] and self.may_be_for(stranger, one)
+        return stranger is not None and at >= stranger[3] and self.may_be_for(stranger, wait)
 
-    def may_be_for(self, stranger: Stranger, one: Waiting) -> bool:
+    def may_be_for(self, stranger: Stranger, wait: Waiting) -> bool:
         """A turn is for something that was said before it began."""
-        common, keys, told, began = stranger
-        if one.opened.at > began or not agree(one, common):
+        common, keys, words, began = stranger
+        if wait.opened.at > began or not agree(wait, common):
             return False
-        if keys or not told:
-            return not keys or one.key in keys
-        return any(other.said == told and other.opened.at <= began for other in self.waiting.get(one.key, ()))
+        if keys or not words:
+            return not keys or wait.key in keys
+        return any(
+            other.said == words and other.opened.at <= began for other in self.waiting.get(wait.key, ())
+        )
 
 
-def few(those: Iterable[Waiting]) -> list[Waiting]:
+def few(waits: Iterable[Waiting]) -> list[Waiting]:
     """The same, or the first of them when they are of more chats than matters."""
     found: list[Waiting] = []
     keys: set[str] = set()
-    for one in those:
-        found.append(one)
-        keys.add(one.key)
+    for wait in waits:
+        found.append(wait)
+        keys.add(wait.key)
         if len(keys) > FEW:
             break
     return found
 
 
-def stranger(common: Captures, those: Sequence[Waiting], at: datetime) -> Stranger:
+def stranger(common: Captures, waits: Sequence[Waiting], at: datetime) -> Stranger:
     """A session whose turn may be for any of these; when they are many, for everyone who said the same; when
     there are none, for anybody.
     """
-    keys = frozenset(one.key for one in those)
+    keys = frozenset(wait.key for wait in waits)
     if len(keys) <= FEW:
         return common, keys, "", at
-    said = {one.said for one in those}
+    said = {wait.said for wait in waits}
     return common, frozenset(), said.pop() if len(said) == 1 else "", at

@@ -126,17 +126,19 @@ class Series:
 
 def tidy(series: dict[str, Series], now: datetime) -> None:
     """Part from keys that nobody needs to remember: a log of years may have known thousands."""
-    for key in [key for key, one in series.items() if one.forgotten(now)]:
+    for key in [key for key, known in series.items() if known.forgotten(now)]:
         del series[key]
 
 
 def states(series: Mapping[str, Series], at_least: int, within: timedelta, now: datetime) -> list[str]:
     """How near each key is to its limit, in words."""
     found = []
-    for key, one in series.items():
+    for key, known in series.items():
         times = (
-            one.times if one.current is not None else sum(now - event.at <= within for event in one.recent)
+            known.times
+            if known.current is not None
+            else sum(now - event.at <= within for event in known.recent)
         )
-        last = f", last {ago(one.recent[-1].at, now)}" if one.recent else ""
+        last = f", last {ago(known.recent[-1].at, now)}" if known.recent else ""
         found.append(f"{key or 'all'}: {times} of {at_least} within {spell(within)}{last}")
     return found or [f"0 of {at_least} within {spell(within)}: no such line in the window"]

@@ -60,27 +60,27 @@ class Way:
         self.exact: dict[tuple[bytes, str, str], Match | None] = {}
         self.begins, self.rare = begins, RARE
 
-    def match(self, raw: bytes, told: Names) -> Match | None:
+    def match(self, raw: bytes, header: Names) -> Match | None:
         """What the message is; None when it is nothing, MISSING when that is not found out so simply."""
         match: Match | None
         if self.reader is not None and (groups := self.reader.groups(raw)) is not None:
             match = self.known.get(groups, MISSING)
             if match is MISSING:
                 assert isinstance(self.only, WordMatcher)
-                match = self.only.lines_for(self.reader.meaning(groups), told[0], told[1])
+                match = self.only.lines_for(self.reader.meaning(groups), header[0], header[1])
                 remember(self.known, groups, match, MEMORY)
             return match
-        match = self.exact.get((raw, told[0], told[1]), MISSING)
+        match = self.exact.get((raw, header[0], header[1]), MISSING)
         if match is MISSING and self.only is not None and not self.only.slow:
             self.rare -= 1
             if not self.rare:
                 self.reader = self.only.in_bytes(self.begins)
             try:
-                match = self.only.match(str(raw, "utf-8", "replace"), told[0], told[1])
+                match = self.only.match(str(raw, "utf-8", "replace"), header[0], header[1])
             except SlowPattern:
                 return match
             if len(raw) < SHORT:
-                remember(self.exact, (raw, told[0], told[1]), match, FEW)
+                remember(self.exact, (raw, header[0], header[1]), match, FEW)
         return match
 
 
@@ -220,14 +220,14 @@ class RecordReader:
                 if torn(block, message, at + 2) is not None:
                     way = None
             if way is not None and next_at >= stop > 0:
-                told = names.get(block[start + STAMP_ENDS : message]) or self._header(block, start, message)
-                if told is not None:
+                header = names.get(block[start + STAMP_ENDS : message]) or self._header(block, start, message)
+                if header is not None:
                     if way.signs and not walls_forged:
-                        self._note(block[start : start + STAMP_ENDS], told[2], way.signs)
+                        self._note(block[start : start + STAMP_ENDS], header[2], way.signs)
                         continue
                     if stop == size or stamped(block, stop) is not None:
                         passed = stop
-                        event = one_line(block, start, message, told, stop, way)
+                        event = one_line(block, start, message, header, stop, way)
                         if event is not None:
                             found.append(event)
                         continue
@@ -238,24 +238,24 @@ class RecordReader:
 
     def _header(self, block: bytes, start: int, message: int) -> Names | None:
         """What stands before the message that begins there; None when the line begins otherwise."""
-        header = block[start + STAMP_ENDS : message]
+        raw_header = block[start + STAMP_ENDS : message]
         # A session is met for the first time far more often than a level with a logger.
-        before, bracket, rest = header.partition(b" [")
+        before, bracket, rest = raw_header.partition(b" [")
         session, behind, after = rest.partition(b"] ")
         kind = (
             self.kinds.get(before + behind + after) if bracket and len(session) <= LONGEST_SESSION else None
         )
         if kind is not None and b"]" not in session and b"\n" not in session:
-            told = (*kind, str(session, "utf-8", "replace"))
+            header = (*kind, str(session, "utf-8", "replace"))
         else:
             head = HEADER.match(block, start)
             if head is None or head.end() != message:
                 return None
-            told = _parts(head)[2]
+            header = _parts(head)[2]
             if bracket:
-                remember(self.kinds, before + behind + after, told[:2], MEMORY)
-        remember(self.names, header, told, MEMORY)
-        return told
+                remember(self.kinds, before + behind + after, header[:2], MEMORY)
+        remember(self.names, raw_header, header, MEMORY)
+        return header
 
     def _note(self, stamp: bytes, session: str, signs: Sequence[Trace]) -> None:
         at = self.clock.read(stamp)
@@ -286,50 +286,50 @@ class RecordReader:
         places = prefilter.places(block[start:stop], message - start)
         if not places and not block.startswith(prefilter.doubtful, message):
             return None
-        start, message, told = _parts(head)
+        start, message, header = _parts(head)
         matchers = self.wanted.classifier.candidates(places)
-        return self._record(block, start, message, told, stop, matchers)
+        return self._record(block, start, message, header, stop, matchers)
 
     def _one_line(
-        self, block: bytes, start: int, message: int, told: Names, stop: int, way: Way
+        self, block: bytes, start: int, message: int, header: Names, stop: int, way: Way
     ) -> Event | None:
         """The same as _record of one line, in fewer steps; what is out of the ordinary is left to that."""
         facts, match, shape = _NOTHING, MISSING, way.shape
         if self.doubts.records and self.doubts.of(block, start) is not None:
-            return self._record(block, start, message, told, stop, way.matchers)
+            return self._record(block, start, message, header, stop, way.matchers)
         text: str | bytes
         if shape is None:
             text = raw = block[message : stop - 1]
             # The first two alone are nearly always enough, and found at once.
             quoted = (b"'" in raw or b'"' in raw) and (b"='" in raw or b'="' in raw)
             if quoted or not raw or block[stop - 2] == CARRIAGE_RETURN or len(raw) > LONGEST:
-                return self._record(block, start, message, told, stop, way.matchers)
+                return self._record(block, start, message, header, stop, way.matchers)
         else:
             honest = shape.plain.match(block, message)
             if honest is None or honest.end() != stop:
-                return self._record(block, start, message, told, stop, way.matchers)
+                return self._record(block, start, message, header, stop, way.matchers)
             raw, said, tails = honest.group("who", "said", "tails")
             if not said or tails not in shape.plain_tails:
-                return self._record(block, start, message, told, stop, way.matchers)
+                return self._record(block, start, message, header, stop, way.matchers)
             text, facts = raw, {"said": digest(str(said, "utf-8", "replace"))}
             if shape.has_name:
                 known = self.inbound.get(raw)
-                if known is None or known[0] is not told:
-                    return self._record(block, start, message, told, stop, way.matchers)
+                if known is None or known[0] is not header:
+                    return self._record(block, start, message, header, stop, way.matchers)
                 _, text, facts["user"], match = known
         at = self.clock.read(block[start : start + STAMP_ENDS])
         if at is None or at < self.since or at > self.until:
             self.future += at is not None and at - self.until > SLIP
             return None
         if match is MISSING:
-            match = way.match(raw, told)
+            match = way.match(raw, header)
             if match is None:
                 return None
             if match is MISSING:
-                return self._record(block, start, message, told, stop, way.matchers)
+                return self._record(block, start, message, header, stop, way.matchers)
         use, captures = match
         event = Event(
-            at, self.source, text, (self.where, self.offset + start), told[1], told[0], told[2], facts, "", None, [(use.places, captures)]
+            at, self.source, text, (self.where, self.offset + start), header[1], header[0], header[2], facts, "", None, [(use.places, captures)]
         )  # fmt: skip
         if use.rare:
             self._use(use, event, block, stop)
@@ -338,7 +338,7 @@ class RecordReader:
         return event
 
     def _record(
-        self, block: bytes, start: int, message: int, told: Names, stop: int, matchers: Sequence[Matcher]
+        self, block: bytes, start: int, message: int, header: Names, stop: int, matchers: Sequence[Matcher]
     ) -> Event | None:
         """The record when it is in the window and somebody wants it, or when it cannot be believed."""
         facts: Mapping[str, str]
@@ -349,7 +349,7 @@ class RecordReader:
         if at is None or at < self.since or at > self.until:
             self.future += at is not None and at - self.until > SLIP
             return None
-        level, logger, session = told
+        level, logger, session = header
         chat, more = self.chat, ""
         known = chat.cut_honest(block, message, stop) if block.startswith(chat.raw_heads, message) else None
         if known is not None:
@@ -366,7 +366,7 @@ class RecordReader:
             if (
                 who and len(found) == 1
             ):  # without its words, a message of the same chat is the same every time
-                remember(self.inbound, who, (told, text, facts["user"], found[0]), MEMORY)
+                remember(self.inbound, who, (header, text, facts["user"], found[0]), MEMORY)
         if not found and not ambiguous:
             return None
         matches = [(use.places, captures) for use, captures in found if use.places]
