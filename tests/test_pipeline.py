@@ -23,6 +23,7 @@ from watchdog.pipeline import check, look, record, replay
 from watchdog.sources.read import Sources, log_span
 from watchdog.store import Store
 from watchdog.store.incidents import all_incidents
+from watchdog.values import replace
 
 FOLDERS = sorted(path.parent for path in SAMPLES.glob("*/*/case.yaml"))
 LOGS_ONLY = [
@@ -153,6 +154,22 @@ def test_a_log_that_cannot_be_read_is_blind_and_resolves_nothing(book, home):
         assert "tls-burst" not in report.not_checked  # agent.log can still be read
         assert [one.status for one in all_incidents(store)] == ["open"]
         assert [one.rule for one in report.kept] == ["session-stuck"]
+
+
+def test_logs_that_are_too_long_to_be_read_in_time_are_named_and_the_rest_is_still_looked_at(book, home):
+    """A third of a check's time is for the logs: on a slow disk, a gigabyte in an hour is told and not given up."""
+    folder = home("10:15:00,000 INFO gateway.run: inbound message: platform=telegram user=A chat=42 msg='hi'")
+    with Store.in_memory() as store:
+        checked(book, store, NOW, saved(folder))
+        run = run_of(book, store, NOW + timedelta(minutes=15), saved(folder))
+        hurried = replace(run, settings=replace(run.settings, time_limit=0.0))
+        report = record(check(hurried, hurried.start), hurried)
+        assert (
+            "the last 1 MB of" in report.blind["gateway.log"] and "not looked at" in report.blind["agent.log"]
+        )
+        assert "session-stuck" in report.not_checked and "database-broken" not in report.not_checked
+        assert [one.status for one in all_incidents(store)] == ["open"], "neither resolved nor found anew"
+        assert replay(hurried, hurried.start).blind == {}, "a replay takes the time it needs"
 
 
 def test_an_unknown_gateway_is_not_a_dead_one(book, home):

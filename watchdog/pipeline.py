@@ -94,6 +94,7 @@ def check(run: Run, start: datetime | None) -> Report:
         run.sources,
         measured=store.past_measurements(run.store, run.now),
         failed_restarts=store.failed_restarts(run.store, run.now),
+        read_within=run.settings.time_limit / 3 if start is not None else run.sources.read_within,
     )
     seen, reading = look(run.rules, sources, start, run.now)
     known = store.known_incidents(run.store, start or run.now)

@@ -8,6 +8,8 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta, tzinfo
 from functools import partial
+from math import inf
+from time import monotonic
 
 from watchdog.config.pattern import LONGEST
 from watchdog.model import Event, Finding
@@ -28,6 +30,10 @@ COUNTED = 8_000_000
 HEAD = 1 << 13  # where the first record of a file is looked for first
 UNPACKED = 1 << 28  # bytes that are read of a packed part: fifty times what Hermes rotates at
 PROBE = 1 << 14  # how much of the file a step of bisecting looks at
+
+
+class OutOfTime(OSError):
+    """The log was not read to its end within the time for it; its argument is how many bytes are left."""
 
 
 class Segment:
@@ -129,6 +135,7 @@ class LogFile:
         self.segments: list[Segment] = []
         self.block = BLOCK
         self.lost: list[str] = []  # why parts of it could not be read again
+        self.read_until = inf  # monotonic seconds; later no further block is read
 
     def open(self, since: datetime | None) -> None:
         """Hold all files that the window needs; OSError when the log itself cannot be read."""
@@ -265,6 +272,8 @@ class LogFile:
             segment.file.seek(offset)
             carry = b""
             while chunk := segment.read(self.block):
+                if monotonic() > self.read_until:
+                    raise OutOfTime(segment.size - offset + sum(part.size for part in newer))
                 if b"\0" in chunk:
                     chunk, segment.straight = chunk.replace(b"\0", b""), False
                 block = carry + chunk

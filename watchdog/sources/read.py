@@ -6,7 +6,9 @@ import os
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
+from math import inf
 from operator import attrgetter
+from time import monotonic
 
 from watchdog import config, gateway, sqlite
 from watchdog import sources as package
@@ -31,6 +33,7 @@ RESOURCES = ("disk", "memory", "open_files")
 NAMED = ("gateway.log", "agent.log")  # logs that hold user names
 NAME_REACHES = timedelta(minutes=10)  # before the window, for an inbound line that reaches into it
 MINUTE = timedelta(minutes=1)
+RECORDS_WITHIN = 60.0  # seconds for finding a few records in a day of logs
 _when = attrgetter("at")
 
 
@@ -49,6 +52,7 @@ class Sources:
     )  # how the lines in there are written
     measured: tuple[Measurement, ...] = ()  # at past checks
     failed_restarts: tuple[datetime, ...] = ()  # repairs of ours that should have left the gateway running
+    read_within: float = inf  # seconds for all logs; what is not read by then is blind
     # log → where its clock was set back, as a reading before this one found
     set_back: Mapping[str, Sequence[SetBack]] = field(default_factory=dict)
 
@@ -108,7 +112,8 @@ def read_all(
     reading = Reading(iter(()))
     streams: list[Iterator[list[Event]]] = []
     chat = ChatText(sources.vocabulary.with_chat_text())
-    doubts = _doubts(sources, chat, since) if not wanted.keys().isdisjoint(NAMED) else Doubts()
+    until = monotonic() + sources.read_within
+    doubts = _doubts(sources, chat, since, until) if not wanted.keys().isdisjoint(NAMED) else Doubts()
     if doubts.too_many:
         reading.blind.update(dict.fromkeys(NAMED, package.too_many_doubts()))
     for name in LOGS:
@@ -119,6 +124,7 @@ def read_all(
                 bool(sources.stated),
                 sources.set_back.get(name, ()),
             )
+            log.read_until = until
             try:
                 log.open(since)
             except OSError as error:
@@ -157,12 +163,14 @@ def read_all(
     return reading
 
 
-def _doubts(sources: Sources, chat: ChatText, since: datetime | None) -> Doubts:
+def _doubts(sources: Sources, chat: ChatText, since: datetime | None, until: float) -> Doubts:
     """The records of gateway.log and agent.log that a user name may have written."""
     since = since - NAME_REACHES if since is not None else None
     logs = [
         LogFile(os.path.join(sources.logs, name), sources.zone, whole=bool(sources.stated)) for name in NAMED
     ]
+    for log in logs:
+        log.read_until = until
     try:
         gateway, agent = (log.blocks(since) if log.can_open(since) else None for log in logs)
         return find_doubts(gateway, agent, chat)
@@ -343,9 +351,10 @@ def records_of(
     chat = ChatText(sources.vocabulary.with_chat_text())
     lines = [line for line in sources.vocabulary.role(role) if line.source == "gateway.log"]
     log = LogFile(os.path.join(sources.logs, "gateway.log"), sources.zone)
+    log.read_until = monotonic() + RECORDS_WITHIN
     try:
         log.open(since)
-        wanted = Wanted(lines, chat, doubts=_doubts(sources, chat, since))
+        wanted = Wanted(lines, chat, doubts=_doubts(sources, chat, since, log.read_until))
         events = [event for batch in log.events(wanted, since, now) for event in batch]
     except OSError:
         return []

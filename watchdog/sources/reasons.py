@@ -6,6 +6,7 @@ import os
 from enum import StrEnum
 
 from watchdog.model import Phrase, phrase
+from watchdog.sources.logfile import OutOfTime
 from watchdog.values import StrPath
 
 
@@ -16,6 +17,7 @@ class Unreadable(StrEnum):
     NO_PERMISSION = "blind.no-permission"
     ROOT_REFUSED = "blind.root-refused"
     NO_REGULAR_FILE = "blind.no-regular-file"
+    OUT_OF_TIME = "blind.out-of-time"
     ERROR = "blind.error"
     NOT_STATED = "blind.not-stated"
     JOURNAL = "blind.journal"
@@ -34,6 +36,13 @@ def why_unreadable(error: OSError, path: StrPath) -> Phrase:
         return phrase(Unreadable.ROOT_REFUSED, english + " (even root is refused)", path=str(path))
     if isinstance(error, IsADirectoryError):
         return phrase(Unreadable.NO_REGULAR_FILE, "{path} is not a regular file", path=str(path))
+    if isinstance(error, OutOfTime):
+        english = (
+            "too much was written to be read in time; the last {megabytes} MB of {path} were not looked at"
+        )
+        return phrase(
+            Unreadable.OUT_OF_TIME, english, megabytes=error.args[0] // 1_000_000 + 1, path=str(path)
+        )
     return phrase(Unreadable.ERROR, "{error} ({path})", error=str(error.strerror or error), path=str(path))
 
 
