@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from itertools import product
-from re import _parser  # type: ignore[attr-defined]
 
 from watchdog.config.pattern import Study, as_re
+from watchdog.config.syntax import parts_of
 from watchdog.values import Any
 
 SHORTEST = 4  # a shorter word is in nearly every line
@@ -39,16 +39,15 @@ def _study(pattern: str) -> Study:
     if re.search(_FOREIGN, pattern):
         return UNKNOWN
     try:
-        tree = _parser.parse(as_re(pattern))
+        return _studied(as_re(pattern))
     except (re.error, RecursionError, OverflowError, ValueError):
         return Study(*_with_same_names(pattern), None)
-    return _studied(tree)
 
 
 def _with_same_names(pattern: str) -> tuple[frozenset[str] | None, frozenset[str] | None]:
     """The regex package allows one name in several branches; the names do not change the words."""
     try:
-        known = _studied(_parser.parse(re.sub(r"\(\?P<\w+>", "(", as_re(pattern))))
+        known = _studied(re.sub(r"\(\?P<\w+>", "(", as_re(pattern)))
     except (re.error, RecursionError, OverflowError, ValueError):
         return None, None
     return known.words, known.heads
@@ -62,11 +61,12 @@ def literals(pattern: str) -> frozenset[str] | None:
     return study(pattern).words
 
 
-def _studied(tree: Any) -> Study:
+def _studied(pattern: str) -> Study:
+    compiled, tree = re.compile(pattern), parts_of(pattern)
     cost = _cost(tree)
     degree = cost.degree if cost else None
-    names = frozenset(tree.state.groupdict)
-    if tree.state.flags & re.IGNORECASE:
+    names = frozenset(compiled.groupindex)
+    if compiled.flags & re.IGNORECASE:
         return Study(None, None, degree, names)
     choices, (heads, whole) = _required(tree), _heads(tree)
     words = _best(choices)
@@ -80,15 +80,14 @@ def _studied(tree: Any) -> Study:
     )
     known = "" not in heads and not any("…" in head or "\ufffd" in head for head in heads)
     # what stands between characters ends no text here, but may refuse it
-    plain = whole and not any(str(name) in ("AT", "ASSERT", "ASSERT_NOT") for name, _ in tree)
+    plain = whole and not any(name in ("AT", "ASSERT", "ASSERT_NOT") for name, _ in tree)
     return Study(words if good else None, heads if known else None, degree, names, also, known and plain)
 
 
 def _heads(items: Any) -> tuple[frozenset[str], bool]:
     """(how a match begins, one of these; whether that is all of it)."""
     heads = frozenset([""])
-    for name, value in items:
-        kind = str(name)
+    for kind, value in items:
         if kind == "LITERAL":
             heads = frozenset(head + chr(value) for head in heads)
         elif kind in ("AT", "ASSERT", "ASSERT_NOT"):
@@ -109,11 +108,11 @@ def _heads(items: Any) -> tuple[frozenset[str], bool]:
 def _parts(kind: str, value: Any) -> list[Any]:
     """The alternatives inside a group; none when its letters may be of either case."""
     if kind == "BRANCH":
-        return list(value[1])
+        return list(value)
     if kind == "ATOMIC_GROUP":
         return [value]
-    _, added, _, content = value
-    return [] if added & re.IGNORECASE else [content]
+    any_case, content = value
+    return [] if any_case else [content]
 
 
 def _best(choices: list[frozenset[str]]) -> frozenset[str] | None:
@@ -126,8 +125,7 @@ def _required(items: Any) -> list[frozenset[str]]:
     choices: list[frozenset[str]] = []
     run = frozenset([""])
     for item in [*items, (None, None)]:
-        name, value = item
-        kind = str(name)
+        kind, value = item
         if kind == "LITERAL":
             run = frozenset(word + chr(value) for word in run)
             continue
@@ -175,16 +173,15 @@ _END = ("END", None)  # of the whole pattern: nothing follows that could fail
 def _cost(items: Any, follow: Any = _END) -> _Cost | None:
     """What this sequence costs when that follows it; None when there is no bound."""
     cost = _Cost()
-    for at, (name, value) in enumerate(items):
-        kind = str(name)
+    for at, (kind, value) in enumerate(items):
         after = items[at + 1] if at + 1 < len(items) else follow
         if kind in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
             _, most, content = value
-            if int(most) > 1:
-                if len(content) != 1 or str(content[0][0]) not in _SIMPLE:
+            if most > 1:
+                if len(content) != 1 or content[0][0] not in _SIMPLE:
                     return None  # a repeat of what can be read in several ways is how patterns hang
-                if int(most) <= LONG:
-                    cost.ways *= int(most)
+                if most <= LONG:
+                    cost.ways *= most
                 elif after is _END:
                     cost.last = 1
                 elif _ends_by_itself(content[0], after):
@@ -193,11 +190,11 @@ def _cost(items: Any, follow: Any = _END) -> _Cost | None:
                     cost.open += 1
                 continue
             inner, more = [content], 1  # it may be left out
-        elif kind in ("SUBPATTERN", "ASSERT", "ASSERT_NOT"):
-            inner, more = [value[-1]], 0
+        elif kind == "SUBPATTERN":
+            inner, more = [value[1]], 0
         elif kind == "BRANCH":
-            inner, more = list(value[1]), 0
-        elif kind == "ATOMIC_GROUP":
+            inner, more = value, 0
+        elif kind in ("ATOMIC_GROUP", "ASSERT", "ASSERT_NOT"):
             inner, more = [value], 0
         elif kind in _SIMPLE or kind == "AT":
             continue
@@ -226,20 +223,15 @@ def _ends_by_itself(repeated: Any, after: Any) -> bool:
     go on.
     """
     name, value = after
-    while str(name) == "SUBPATTERN" and len(value[-1]):
-        name, value = value[-1][0]
+    while name == "SUBPATTERN" and value[1]:
+        name, value = value[1][0]
     # Letters may stand for others where case does not matter.
-    return (
-        str(name) == "LITERAL"
-        and value < 128
-        and not chr(value).isalpha()
-        and not _takes(repeated, chr(value))
-    )
+    return name == "LITERAL" and value < 128 and not chr(value).isalpha() and not _takes(repeated, chr(value))
 
 
 def _takes(one: Any, letter: str) -> bool:
     """Whether this single-character part may take that letter; yes when in doubt."""
-    kind, value = str(one[0]), one[1]
+    kind, value = one[0], one[1]
     if kind in ("LITERAL", "NOT_LITERAL"):
         return (chr(value) == letter) == (kind == "LITERAL")
     if kind == "RANGE":
@@ -249,9 +241,9 @@ def _takes(one: Any, letter: str) -> bool:
             "DIGIT": str.isdecimal,
             "SPACE": str.isspace,
             "WORD": lambda one: one.isalnum() or one == "_",
-        }.get(str(value).rpartition("_")[2])
-        return test is None or bool(test(letter)) != ("_NOT_" in str(value))
+        }[value.removeprefix("NOT_")]
+        return bool(test(letter)) != value.startswith("NOT_")
     if kind == "IN":
-        turned = bool(value) and str(value[0][0]) == "NEGATE"
+        turned = bool(value) and value[0][0] == "NEGATE"
         return any(_takes(part, letter) for part in value[turned:]) != turned
     return True
