@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from watchdog.repair import Look, LookAgain, RepairJob
 
 AT_ONCE = timedelta(0)
+Plans = tuple[Plan, ...]
+Notes = tuple[str, ...]  # what did not work
 
 
 def full_check(run: Run) -> Report:
@@ -58,9 +60,8 @@ def dry_run(run: Run) -> Report:
     report = replace(report, cut_off=store.work_left(run.store)[1])
     if not any(incident.needs_plan for incident in report.incidents):
         return report
-    return replace(
-        report, plans=propose(report.incidents, report.not_checked, run, run.machine(report.turns))
-    )
+    plans = propose(report.incidents, report.not_checked, run, run.machine(report.turns))
+    return replace(report, plans=plans)
 
 
 def replay(run: Run, first: datetime) -> Report:
@@ -140,18 +141,7 @@ def record(report: Report, run: Run) -> Report:
     return replace(report, changes=changes, newly_blind=newly_blind)
 
 
-def record_ends(report: Report, afterwards: Report, run: Run) -> Report:
-    """Remember at once what repairs have ended. What is new since the check began waits for the next one, so that
-    two looks within seconds never confirm a fault.
-    """
-    ended = store.record_ends(run.memory, afterwards.changes)
-    gone = {change.incident.id for change in ended}
-    going_on = [change for change in report.changes if change.incident.id not in gone]
-    kept = tuple(incident for incident in report.kept if incident.id not in gone)
-    return replace(report, changes=(*going_on, *ended), kept=kept)
-
-
-def hear(run: Run, wait: timedelta = AT_ONCE) -> tuple[tuple[ReplyResult, ...], tuple[str, ...]]:
+def hear(run: Run, wait: timedelta = AT_ONCE) -> tuple[tuple[ReplyResult, ...], Notes]:
     """The answers since the last look, and what did not work; waits this long for one while a question is open."""
     if not run.settings.notify.replies.channels or not store.any_asked(run.memory):
         return (), ()
@@ -162,11 +152,8 @@ def act_and_tell(report: Report, run: Run) -> Report:
     """Act, then tell; adds what was done and sent to what the report holds already."""
     done = act(replace(report, outcomes=()), run)
     sent, unsent = tell(done, run)
-    return replace(
-        done.noted(unsent),
-        outcomes=(*report.outcomes, *done.outcomes),
-        notifications=(*report.notifications, *sent),
-    )
+    outcomes, notifications = (*report.outcomes, *done.outcomes), (*report.notifications, *sent)
+    return replace(done.noted(unsent), outcomes=outcomes, notifications=notifications)
 
 
 def act(report: Report, run: Run) -> Report:
@@ -179,30 +166,28 @@ def act(report: Report, run: Run) -> Report:
     plans = ask(wrong, report.not_checked, run, machine)
     outcomes = repair.carry_out_approved(repair_job(run, machine))
     if any(outcome.verified for outcome in outcomes):
-        report = record_ends(report, check(replace(run, now=machine.clock()), run.start), run)
+        # What is new since the check began waits for the next one: two looks within seconds confirm no fault.
+        afterwards = check(replace(run, now=machine.clock()), run.start)
+        report = report.with_ends(store.record_ends(run.memory, afterwards.changes))
     return replace(report, plans=plans, outcomes=outcomes, cut_off=store.work_left(run.memory)[1])
 
 
-def propose(
-    incidents: Sequence[Incident], not_checked: Collection[str], run: Run, machine: Machine
-) -> tuple[Plan, ...]:
+def propose(wrong: Sequence[Incident], unseen: Collection[str], run: Run, machine: Machine) -> Plans:
     """The plans for what is open, each with the reason it must wait, if there is one; writes nothing."""
-    before = store.history(run.store, run.now, not_checked)
-    return plan.make_plans(incidents, run.book, before, machine, run.now)
+    history = store.history(run.store, run.now, unseen)
+    return plan.make_plans(wrong, run.book, history, machine, run.now)
 
 
-def ask(
-    incidents: Sequence[Incident], not_checked: Collection[str], run: Run, machine: Machine
-) -> tuple[Plan, ...]:
+def ask(wrong: Sequence[Incident], unseen: Collection[str], run: Run, machine: Machine) -> Plans:
     """Propose, and record what may be asked; stop acting first where the repairs do not last."""
-    if why := plan.must_disarm(incidents, run.book.recipes, store.history(run.store, run.now), run.now):
+    if why := plan.must_disarm(wrong, run.book.recipes, store.history(run.store, run.now), run.now):
         approval.disarm(run.memory, why, run.now)
-    plans = propose(incidents, not_checked, run, machine)
+    plans = propose(wrong, unseen, run, machine)
     store.note_starts(run.memory, machine.starts)
     return approval.submit(run.memory, plans, run.now)
 
 
-def tell(report: Report, run: Run) -> tuple[tuple[Notification, ...], tuple[str, ...]]:
+def tell(report: Report, run: Run) -> tuple[tuple[Notification, ...], Notes]:
     """Close questions, choose what is worth saying, ask, deliver; what was said, and what did not work."""
     if not store.worth_telling(run.memory, report, run.settings.notify, run.now):
         return (), ()

@@ -131,6 +131,13 @@ class Report:
         """The same report with these notes, too."""
         return replace(self, notes=(*self.notes, *notes)) if notes else self
 
+    def with_ends(self, ended: Sequence[Change]) -> Report:
+        """The same report after these incidents have ended."""
+        gone = {change.incident.id for change in ended}
+        going_on = [change for change in self.changes if change.incident.id not in gone]
+        kept = tuple(incident for incident in self.kept if incident.id not in gone)
+        return replace(self, changes=(*going_on, *ended), kept=kept)
+
     @property
     def incidents(self) -> tuple[Incident, ...]:
         return (*(change.incident for change in self.changes), *self.kept)
