@@ -106,7 +106,8 @@ def with_an_incident(home: Path) -> Path:
     now = datetime.now(UTC).replace(tzinfo=None)
     with (home / "logs" / "agent.log").open("a") as log:
         for number in range(12):
-            stamp = (now - timedelta(minutes=9, seconds=-30 * number)).isoformat(" ", "milliseconds")
+            # after the last line: a log that goes back in time is one whose clock was set back
+            stamp = (now + timedelta(milliseconds=50 * number)).isoformat(" ", "milliseconds")
             log.write(
                 f"{stamp.replace('.', ',')} WARNING [20260519_000001_0000abcd] agent.conversation_loop: API call failed "
                 f"(attempt {1 + number % 3}/3) error_type=APIStatusError thread=a:1 provider=custom "
