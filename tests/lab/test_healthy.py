@@ -153,14 +153,16 @@ def hiccup(it, chat: int) -> None:
 
 def stop_a_chat(it, chat: int) -> None:
     """A person gives up waiting and says /stop."""
-    it.world.do("llm", "behave", match="never mind", do="hang")
+    words = f"never mind {os.urandom(4).hex()}"
+    it.world.do("llm", "behave", match=words, do="hang")
     before = it.gateway.count("gateway.log", "STOP for session")
-    it.gateway.tell("never mind this", chat=chat)
+    it.gateway.tell(words, chat=chat)
     until(
         lambda: it.world.get("llm", "hanging"), f"chat {chat} waits for the model", explain=it.gateway.explain
     )
     it.gateway.tell("/stop", chat=chat)
     it.gateway.wait_for("STOP for session", times=before + 1)
+    it.world.do("llm", "behave", match=words, do="answer")  # a restart may take this turn up again
     it.world.do("llm", "release")
 
 
