@@ -339,6 +339,8 @@ def test_a_damaged_store_is_set_aside_and_the_new_one_is_disarmed(capsys, home, 
     before = path.read_bytes()
     code, out, _ = run(capsys, "store", "check", *where)
     assert code == 1 and "damaged" in out and "store repair" in out
+    told = run(capsys, "status", *where)[1]
+    assert f"--home {folder} --state {tmp_path / 'state'}" in told and "{watchdog}" not in told, told
     assert (
         "would set" in run(capsys, "store", "repair", "--dry-run", *where)[1] and path.read_bytes() == before
     )

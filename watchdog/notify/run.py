@@ -11,6 +11,7 @@ from datetime import datetime, time
 
 from watchdog.config.rulebook import Rulebook
 from watchdog.config.settings import Settings
+from watchdog.errors import WatchdogError
 from watchdog.model import Incident, Notification, Reason, Report
 from watchdog.notify.choose import Proposal, Restraint, Selection, related_incidents, select
 from watchdog.notify.compose import compose, daily, weekly
@@ -208,6 +209,15 @@ def machine_and_home(host: str, home: str, command: Command) -> str:
         return host
     above, name = os.path.split(home)
     return f"{host}, {name if os.path.basename(above) == 'profiles' else home}"
+
+
+def words_of(error: BaseException, home: str, state: str, config: str) -> str:
+    """What an error says, with commands that work as they stand for this home."""
+    return (
+        error.calling(str(own_command(home, state, config)))
+        if isinstance(error, WatchdogError)
+        else str(error)
+    )
 
 
 def own_command(home: str, state: str, config: str) -> Command:

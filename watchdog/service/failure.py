@@ -20,7 +20,7 @@ from watchdog.job import Job
 from watchdog.model import Notification, Reason
 from watchdog.notify.context import MessageContext
 from watchdog.notify.deliver import Send, outgoing_message, send
-from watchdog.notify.run import host_name, machine_and_home, own_command
+from watchdog.notify.run import host_name, machine_and_home, own_command, words_of
 from watchdog.notify.sanitize import headline
 from watchdog.notify.translate import read_words
 from watchdog.store.marker import EDIT, Marker, failure_places, read_marker, write_marker
@@ -46,7 +46,7 @@ def tell_failure(job: Job, error: BaseException, now: datetime, deliver: Send | 
     with suppress(Exception):  # telling that something failed must not fail itself
         with suppress(Exception):
             notify.ping(job.settings.notify, "fail")
-        reason = reason_of(error)
+        reason = reason_of(error, words_of(error, job.home_dir, job.state_dir, job.config_dir))
         _tell_once(job, _key(reason), reason, now, deliver)
 
 
@@ -106,10 +106,11 @@ def tell_recovery(job: Job, now: datetime, deliver: Send | None = None) -> None:
                 _send(_message("title.works_again", reason, job, now), waiting, deliver)
 
 
-def reason_of(error: BaseException) -> Reason:
-    """What failed, as a key with fields."""
+def reason_of(error: BaseException, words: str = "") -> Reason:
+    """What failed, as a key with fields; `words` are what the error says to a person of this home."""
+    words = words or str(error)
     if isinstance(error, StoreError):
-        return Reason(f"failure.store-{error.trouble}", {"error": str(error)})
+        return Reason(f"failure.store-{error.trouble}", {"error": words})
     kind = Kind.CRASH
     if isinstance(error, ConfigError):
         kind = Kind.CONFIG
@@ -117,7 +118,7 @@ def reason_of(error: BaseException) -> Reason:
         kind = Kind.TOO_LONG
     elif isinstance(error, WatchdogError):
         kind = Kind.REFUSED
-    first = str(error).strip().split("\n")[0]
+    first = words.strip().split("\n")[0]
     if kind is Kind.CRASH:
         frames = traceback.extract_tb(error.__traceback__)
         where = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""

@@ -16,6 +16,7 @@ from watchdog.gateway.state import Why
 from watchdog.gateway.supervisor import UNKNOWN
 from watchdog.job import Job
 from watchdog.model import Plan, Reason
+from watchdog.notify.run import words_of
 from watchdog.plan import make_plans
 from watchdog.reports.check import by_severity
 from watchdog.reports.status import BackupAge, GatewaySeen, LastAnswer, Status
@@ -54,7 +55,7 @@ def gather(job: Job, measure: Measure = machine_of, crontab: Crontab | None = No
             with store:
                 known = remembered(job, store, machine)
     except (WatchdogError, sqlite3.Error, ValueError) as error:
-        known = {"store_error": str(error)}
+        known = {"store_error": words_of(error, job.home_dir, job.state_dir, job.config_dir)}
     free = machine.free
     return Status(
         str(job.home),
