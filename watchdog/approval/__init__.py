@@ -7,38 +7,10 @@ if TYPE_CHECKING:
     from watchdog.approval.record import answer, approved, arm, disarm, submit
     from watchdog.approval.replies import Patience, ReplyResult, hear
 
-__all__ = [
-    "Patience",
-    "ReplyResult",
-    "answer",
-    "approved",
-    "arm",
-    "ask_questions",
-    "close_questions",
-    "disarm",
-    "hear",
-    "proposals",
-    "submit",
-]
-
 # Loaded on first use: a quiet check asks no question.
 __getattr__ = lazy(
     __name__,
-    questions=(
-        "ask_questions",
-        "close_questions",
-        "proposals",
-    ),
-    record=(
-        "answer",
-        "approved",
-        "arm",
-        "disarm",
-        "submit",
-    ),
-    replies=(
-        "Patience",
-        "ReplyResult",
-        "hear",
-    ),
+    questions=("ask_questions", "close_questions", "proposals"),
+    record=("answer", "approved", "arm", "disarm", "submit"),
+    replies=("Patience", "ReplyResult", "hear"),
 )

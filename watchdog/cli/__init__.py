@@ -1,5 +1,3 @@
 """The command line: arguments in, exit code out."""
 
 from watchdog.cli.main import entry, main
-
-__all__ = ["entry", "main"]

@@ -12,22 +12,6 @@ if TYPE_CHECKING:
     from watchdog.config.schedule import due, every_problem
     from watchdog.config.triggers import cron_trigger
 
-__all__ = [
-    "check_recipes",
-    "cron_trigger",
-    "due",
-    "every_problem",
-    "load",
-    "load_settings",
-    "near",
-    "read_fleet",
-    "read_levels",
-    "read_recipe",
-    "read_sources",
-    "shipped_vocabulary",
-    "study",
-]
-
 # Loaded on first use: a quiet check has its rules and settings in a cache and reads no file of them.
 __getattr__ = lazy(
     __name__,

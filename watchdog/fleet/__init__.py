@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from watchdog.model import Report
     from watchdog.store import Store
 
-__all__ = ["listener_for", "publish"]
-
 # Loaded on first use: most hosts are alone.
 __getattr__ = lazy(__name__, postgres=("listener_for",))
 

@@ -6,15 +6,9 @@ if TYPE_CHECKING:
     from watchdog.gateway.machine import GatewayProcess, Machine, measure_machine
     from watchdog.gateway.units import units_of
 
-__all__ = ["GatewayProcess", "Machine", "measure_machine", "units_of"]
-
 # Loaded on first use: a quiet check measures only what its rules ask for.
 __getattr__ = lazy(
     __name__,
-    machine=(
-        "GatewayProcess",
-        "Machine",
-        "measure_machine",
-    ),
+    machine=("GatewayProcess", "Machine", "measure_machine"),
     units=("units_of",),
 )

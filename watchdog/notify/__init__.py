@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from watchdog.notify.deliver import Messenger, deliver_all
     from watchdog.notify.run import messenger, write
 
-__all__ = ["MessageContext", "Messenger", "Proposal", "deliver_all", "messenger", "ping", "write"]
-
 # Loaded on first use: a quiet check sends no message.
 __getattr__ = lazy(
     __name__,

@@ -6,15 +6,9 @@ if TYPE_CHECKING:
     from watchdog.plan.limits import Disarmed, History, must_disarm
     from watchdog.plan.planner import make_plans
 
-__all__ = ["Disarmed", "History", "make_plans", "must_disarm"]
-
 # Loaded on first use: a quiet check plans nothing.
 __getattr__ = lazy(
     __name__,
-    limits=(
-        "Disarmed",
-        "History",
-        "must_disarm",
-    ),
+    limits=("Disarmed", "History", "must_disarm"),
     planner=("make_plans",),
 )

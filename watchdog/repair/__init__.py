@@ -8,32 +8,11 @@ if TYPE_CHECKING:
     from watchdog.repair.resume import abandon, find_interrupted, resume_plan
     from watchdog.repair.verify import Look, LookAgain
 
-__all__ = [
-    "Look",
-    "LookAgain",
-    "RepairJob",
-    "abandon",
-    "carry_out",
-    "carry_out_approved",
-    "find_interrupted",
-    "resume_plan",
-]
-
 # Loaded on first use: a quiet check repairs nothing.
 __getattr__ = lazy(
     __name__,
-    execute=(
-        "carry_out",
-        "carry_out_approved",
-    ),
+    execute=("carry_out", "carry_out_approved"),
     job=("RepairJob",),
-    resume=(
-        "abandon",
-        "find_interrupted",
-        "resume_plan",
-    ),
-    verify=(
-        "Look",
-        "LookAgain",
-    ),
+    resume=("abandon", "find_interrupted", "resume_plan"),
+    verify=("Look", "LookAgain"),
 )

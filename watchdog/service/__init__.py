@@ -6,7 +6,5 @@ if TYPE_CHECKING:
     from watchdog.service.failure import tell_failure, tell_recovery
     from watchdog.service.page import write_after_check
 
-__all__ = ["tell_failure", "tell_recovery", "write_after_check"]
-
 # Loaded on first use: a check that succeeds sends no message about itself, and most homes have no page.
 __getattr__ = lazy(__name__, failure=("tell_failure", "tell_recovery"), page=("write_after_check",))

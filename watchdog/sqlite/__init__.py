@@ -17,24 +17,6 @@ if TYPE_CHECKING:
     from watchdog.sqlite.questions import CallState, LastBackup, ToolCalls, last_backup, unanswered_calls
     from watchdog.sqlite.schema import releases
 
-__all__ = [
-    "CallState",
-    "LastBackup",
-    "ToolCalls",
-    "daily",
-    "databases",
-    "examine",
-    "known",
-    "last_backup",
-    "last_good",
-    "look",
-    "passed_over",
-    "releases",
-    "snapshot",
-    "take_due_backups",
-    "unanswered_calls",
-]
-
 # Loaded on first use: a home whose databases are well and stand still needs none of it.
 __getattr__ = lazy(
     __name__,

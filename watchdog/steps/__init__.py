@@ -10,7 +10,5 @@ from watchdog.values import TYPE_CHECKING, lazy
 if TYPE_CHECKING:
     from watchdog.steps.kinds import KINDS
 
-__all__ = ["KINDS"]
-
 # Loaded on first use: a quiet check has its rules in a cache, and does nothing.
 __getattr__ = lazy(__name__, kinds=("KINDS",))

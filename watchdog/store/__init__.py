@@ -14,28 +14,6 @@ if TYPE_CHECKING:
     from watchdog.store.questions import any_asked
     from watchdog.store.retention import forget_old
 
-__all__ = [
-    "QUESTIONS",
-    "Store",
-    "all_incidents",
-    "any_asked",
-    "bring_up_to_date",
-    "failed_restarts",
-    "forget_old",
-    "history",
-    "known_incidents",
-    "newer",
-    "note_starts",
-    "past_measurements",
-    "problems",
-    "record_check",
-    "record_ends",
-    "recording",
-    "set_armed",
-    "work_left",
-    "worth_telling",
-]
-
 # Loaded on first use: a quiet check has no plans, and these modules need the Store.
 __getattr__ = lazy(
     __name__,

@@ -7,7 +7,5 @@ if TYPE_CHECKING:
     from watchdog.web.server import serve
     from watchdog.web.view import View
 
-__all__ = ["Door", "View", "serve"]
-
 # Loaded on first use: most hosts have no server, and its libraries are an extra.
 __getattr__ = lazy(__name__, app=("Door",), server=("serve",), view=("View",))
