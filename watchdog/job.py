@@ -140,9 +140,7 @@ class Run:
         return notify.messenger(self.memory, self.settings, self.book, self.home_dir, self.now)
 
     def machine(self, turns: int | None = None) -> Machine:
-        """The gateway, what supervises it, and the machine, as they are now; `turns` are in progress as the logs
-        tell, which counts for Hermes 0.13, whose gateway does not count them.
-        """
+        """The gateway, its supervisor and the machine; `turns` counts for 0.13, which tells none."""
         starts = starts_in_log(self.sources, self.now - DAY, self.now)
         machine = gateway.measure_machine(
             as_path(self.home_dir), as_path(self.state_dir), self.settings, starts

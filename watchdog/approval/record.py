@@ -1,7 +1,4 @@
-"""The record of who was asked and what they said.
-
-A chat message is only a way to change it; this is the truth.
-"""
+"""The record of who was asked and what they said. A chat message only changes it; this is the truth."""
 
 from __future__ import annotations
 
@@ -116,10 +113,7 @@ def _end(store: Store, stored: Stored, state: str, reason: Reason, now: datetime
 
 
 def new_code(store: Store, plan_id: int, via: str, now: datetime, to: str = "") -> str:
-    """A fresh code for one approver or channel; only its hash stays here.
-
-    It is valid as long as the question.
-    """
+    """A fresh code for one approver or channel, valid as long as the question; only its hash stays here."""
     code = "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
     hashed = _hash(store, code)
     with store.atomic() as db:
@@ -214,9 +208,7 @@ def _record(store: Store, stored: Stored, reply: GivenAnswer, now: datetime, lim
 
 
 def _refuse(store: Store, stored: Stored, reply: GivenAnswer, now: datetime, limits: Limits) -> Answer:
-    """A no ends a question, and also an approval whose first step has not begun; a plan that is being carried out
-    stops before its next step where that is safe.
-    """
+    """A no ends a question or an approval; a plan that has begun stops before its next step if that is safe."""
     who, plan = rows.Who(reply.by, reply.via), stored.plan
     first = stored.answered_by if stored.state != "pending" else ""
     reason = Reason(End.REFUSED, {"by": reply.by})
@@ -280,9 +272,7 @@ def expire(store: Store, now: datetime) -> tuple[int, ...]:
 
 
 def withdraw(store: Store, keep: Collection[str], now: datetime) -> tuple[int, ...]:
-    """Questions whose plan is not proposed any more (its digest is not among `keep`): the fault went away by
-    itself.
-    """
+    """Close questions whose plan is not proposed any more: the fault went away by itself."""
     with store.atomic():
         gone = [stored for stored in rows.in_state(store, "pending") if stored.plan.digest not in keep]
         reason = Reason(End.NO_LONGER_NEEDED)
@@ -290,10 +280,7 @@ def withdraw(store: Store, keep: Collection[str], now: datetime) -> tuple[int, .
 
 
 def approved(store: Store, now: datetime, limits: Limits | None = None) -> tuple[int, ...]:
-    """Plans that may be carried out now.
-
-    An approval that was not carried out in time is void, never used later.
-    """
+    """Plans that may be carried out now; an approval that was not taken up in time is void."""
     ready = []
     with store.atomic():
         for stored in rows.in_state(store, "approved"):

@@ -65,10 +65,7 @@ def files_of(args: argparse.Namespace) -> list[str] | None:
 
 
 def _known(file: str) -> Any:
-    """What the last good backup beside the file held.
-
-    Without one, what takes and checks backups is not even loaded.
-    """
+    """What the last good backup beside the file held; without one, no code of backups is loaded."""
     if not os.path.isdir(os.path.realpath(file) + ".backups"):
         return None
     return sqlite.known(file)

@@ -54,10 +54,7 @@ def _with_same_names(pattern: str) -> tuple[frozenset[str] | None, frozenset[str
 
 
 def literals(pattern: str) -> frozenset[str] | None:
-    """Words of which at least one is in every text that the pattern matches;
-
-    None when there is no such set.
-    """
+    """Words of which one is in every text that the pattern matches; None when there is no such set."""
     return study(pattern).words
 
 
@@ -157,9 +154,7 @@ class _Cost:
     def __init__(self) -> None:
         self.open = 0  # endless repeats whose end can be tried everywhere: each multiplies all that follows
         self.dearest = 0  # the dearest stretch so far
-        self.last = (
-            0  # 1: it ends with an endless repeat; what comes there has matched, so that it is read once
-        )
+        self.last = 0  # 1: it ends with an endless repeat; what comes there has matched and is read once
         self.ways = 1  # through alternatives and things that may be left out
 
     @property
@@ -219,9 +214,7 @@ def _cost(items: Any, follow: Any = _END) -> _Cost | None:
 
 
 def _ends_by_itself(repeated: Any, after: Any) -> bool:
-    """Whether the next character is a certain one that is never among the repeated: cut shorter, it could not
-    go on.
-    """
+    """Whether the next character is one that the repeated never is: cut shorter, it could not go on."""
     name, value = after
     while name == "SUBPATTERN" and value[1]:
         name, value = value[1][0]

@@ -116,9 +116,7 @@ def _verify(section: Section) -> Verify:
 
 
 def _order(section: Section, steps: Sequence[Step]) -> None:
-    """A recipe goes one way: no step twice, the gateway stopped at most once and started at most once, in
-    that order.
-    """
+    """A recipe goes one way: no step twice, the gateway stopped once at most and then started once."""
     seen: dict[tuple[str, Any], int] = {}
     stopped = started = 0
     for step in steps:

@@ -37,9 +37,7 @@ def shipped_vocabulary() -> Vocabulary:
 
 
 def load_lines(*folders: StrPath) -> tuple[Vocabulary, tuple[LineSample, ...]]:
-    """The words of these folders, a later one's over an earlier one's (same id replaces), and their samples;
-    ConfigError with all mistakes.
-    """
+    """The words of these folders and their samples, a later folder's over an earlier's; ConfigError."""
     problems: list[Problem] = []
     found = _read_lines([Path(folder) for folder in folders], problems)
     if problems:
@@ -122,9 +120,7 @@ def _with_shared_parts(rules: Iterable[Rule]) -> tuple[Rule, ...]:
 
 
 def unknown_auto(auto: Iterable[str], recipes: Iterable[str], where: str) -> list[Problem]:
-    """Recipes that the settings let run by themselves and that do not exist: a slip there would never be
-    noticed.
-    """
+    """Recipes that may run by themselves and do not exist: such a slip would never be noticed."""
     known = sorted(recipes)
     return [
         Problem(
@@ -137,9 +133,7 @@ def unknown_auto(auto: Iterable[str], recipes: Iterable[str], where: str) -> lis
 
 
 def _sections(folder: Path, problems: list[Problem], matters: str) -> Iterable[Section]:
-    """The documents of a folder's files; where it matters who may write them, that is a mistake like any
-    other.
-    """
+    """The documents of a folder's files; where it matters, who may write them is checked too."""
     if not os.path.lexists(folder):
         return
     if not folder.is_dir() or not os.access(folder, os.R_OK | os.X_OK, effective_ids=True):

@@ -181,9 +181,7 @@ class NotifySettings:
     ping_limit: timedelta = timedelta(seconds=5)
     host: str = ""  # how messages call this machine; its own name unless told
     replies: ReplySettings = ReplySettings()
-    zone: tzinfo | None = (
-        None  # where the readers are: of quiet hours, the daily summary and all times in messages
-    )
+    zone: tzinfo | None = None  # where the readers are: of quiet hours, summaries and all times in messages
 
     def summary_due(self, last: datetime | None, now: datetime) -> bool:
         """Whether the daily summary is due, by the readers' clock."""

@@ -46,10 +46,7 @@ def cron_trigger(every: str, zone: tzinfo | None) -> Any:
 
 
 def _weekdays(word: str) -> str:
-    """Names instead of numbers:
-
-    APScheduler counts from Monday, crontab from Sunday, and both 0 and 7 are Sunday.
-    """
+    """Names for numbers: APScheduler counts from Monday, crontab from Sunday, which is both 0 and 7."""
     if word == "*":
         return "*"
     found: list[str] = []

@@ -1,7 +1,4 @@
-"""The home that the demo heals: real-shaped databases, logs with fresh times, a stand-in for the gateway.
-
-All in one folder.
-"""
+"""The home that the demo heals: real-shaped databases, fresh logs, a stand-in for the gateway."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The command line that starts a gateway: recognised word by word, because who writes gateway.pid chooses
-what we would run.
-"""
+"""The command line that starts a gateway, recognised word by word: who writes gateway.pid chooses it."""
 
 from __future__ import annotations
 
@@ -15,9 +13,7 @@ _FLAGS = frozenset({"--replace", "-v", "-vv", "--verbose", "-q", "--quiet"})
 
 
 def gateway_command(argv: tuple[str, ...]) -> tuple[str, ...]:
-    """The command that starts this gateway; () when it is not recognisably one, so that a forged file starts
-    nothing else.
-    """
+    """The command that starts this gateway; () unless it is one: a forged file starts nothing else."""
     if not argv or not argv[0].startswith("/") or any("\x00" in word or "\n" in word for word in argv):
         return ()
     words = list(argv)

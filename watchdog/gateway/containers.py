@@ -32,9 +32,7 @@ LIMIT = 10  # seconds; an answer takes a tenth of one, a hung engine must not ho
 _MOST = 200  # containers
 _ID = re.compile(r"[0-9a-f]{64}")
 _NO_SUCH = re.compile(r"(?i)no such (?:object|container)")
-_VOLUMES = re.compile(
-    r"/volumes/[^/]+/_data(?:/|$)"
-)  # docker's, podman's, and those of a NAS at other places
+_VOLUMES = re.compile(r"/volumes/[^/]+/_data(?:/|$)")  # docker's, podman's, a NAS's at other places
 _OWN_FOLDER = re.compile(r"containers/([0-9a-f]{64})/\S*hostname ")
 _MARKS = ("/.dockerenv", "/run/.containerenv")  # docker and podman put them into every container
 # Whatever made the container and starts it again by itself, by the label that it leaves.

@@ -261,9 +261,7 @@ def _witnesses(home: StrPath, process: Process, seen: Evidence) -> Witnesses:
 
 
 def _is_busy(pid: int) -> bool:
-    """A loop that spins wants the CPU whenever one looks, one that was halted never goes on; an idle gateway
-    sleeps.
-    """
+    """Whether it wants the CPU whenever one looks, or was halted: an idle gateway sleeps."""
     for _ in range(10):
         if not procfs.is_runnable(pid) and not procfs.is_halted(pid):
             return False

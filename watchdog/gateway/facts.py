@@ -55,7 +55,7 @@ class Container:
     auto_remove: bool = False  # made with --rm: a stop deletes it
     manager: str = ""  # the systemd unit or the swarm service that starts it again by itself
     name_taken: bool = (
-        False  # another container bears our short id as its name, and a command would reach that one
+        False  # another container bears our short id as its name: a command would reach that one
     )
 
     @property
@@ -101,9 +101,7 @@ class Surroundings:
     service: Service | None = None
     neighbours: tuple[str, ...] = ()  # what else runs in the container
     contained: bool = False  # we are in a container ourselves, where paths of the host mean nothing
-    host_home: str = (
-        ""  # what the home is called on the host, when we are in a container that the engine shows us
-    )
+    host_home: str = ""  # what the home is called on the host, when the engine shows us our own container
     inner_home: str = ""  # what the gateway last called its home
     other_namespace: bool = False  # the gateway is in a container that we do not recognise
     shares_pids: bool = False  # we are in its pid namespace: numbers here are those inside

@@ -86,10 +86,7 @@ def last_container(state: StrPath) -> tuple[str, str]:
 
 
 def missing(home: StrPath, state: StrPath, given: Iterable[str]) -> tuple[str, ...]:
-    """The variables that the gateway last had and that a start with these would not give it.
-
-    Hermes reads the file .env of its home by itself.
-    """
+    """The variables that the gateway had and this start lacks; Hermes reads .env of its home by itself."""
     try:
         names = read_object(os.path.join(state, FILE), follow=False).get("names")
     except PermissionError:

@@ -99,10 +99,7 @@ def measure_machine(
     starts: tuple[datetime, ...] = (),
     ask: Runner = commands.ask,
 ) -> Machine:
-    """The real thing. Asks systemd, docker and sudo what they would do, and does nothing.
-
-    `starts` are those in the gateway's log.
-    """
+    """The machine as it is, with the starts in the log; asks systemd, docker and sudo, and does nothing."""
     gateway = look_at_gateway(home)
     unit = "" if settings.unit == "auto" else settings.unit
     asked = Asked(home, state, gateway.pid if gateway.alive else 0, gateway.argv, unit)
@@ -137,9 +134,7 @@ def _will_lack(names: tuple[str, ...]) -> Reason:
 
 
 def every_start(told: tuple[datetime, ...], process: datetime | None) -> tuple[datetime, ...]:
-    """The starts in the log, and that of the process unless the log has it, too: a little
-    later than it was.
-    """
+    """The starts in the log, and the process's own unless the log has it (a little later), too."""
     if process is None or any(timedelta(seconds=-2) < at - process < FIRST_LINE for at in told):
         return tuple(sorted(told))
     return tuple(sorted((*told, process)))

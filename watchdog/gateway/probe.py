@@ -84,9 +84,7 @@ def measure(asked: Asked, ask: Runner) -> HostFacts:
 
 
 def _units(systemctl: str, chosen: str, cgroup: str, owner_uid: int, ask: Runner) -> tuple[Unit, ...]:
-    """The units that may run a gateway: chosen, named by the cgroup of its process, or naming Hermes in their
-    file; a gateway that is down has no cgroup.
-    """
+    """The units that may run a gateway: chosen, in its cgroup, or with Hermes in their file."""
     uid = os.getuid()
     named = {chosen if chosen.endswith(".service") else f"{chosen}.service"} if chosen else set()
     named |= set(re.findall(r"[A-Za-z0-9:_.@\\-]+\.service", cgroup))
@@ -249,9 +247,7 @@ def _refused(found: Supervisor, ask: Runner) -> Reason | None:
 
 
 def lets(listing: str, command: str) -> bool:
-    """Whether `sudo -l` says that root's command needs no password. `sudo -l COMMAND` would not do: it says
-    yes with a password, too.
-    """
+    """Whether `sudo -l` lists it without a password; `sudo -l COMMAND` says yes with a password, too."""
     free = False
     for line in listing.replace("\\\n", "").splitlines():
         rule = re.match(r"\s+\(([^)]*)\)\s*(.*)", line)

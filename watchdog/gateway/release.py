@@ -38,9 +38,7 @@ def install_of(argv: tuple[str, ...], search: bool = False) -> Install | None:
 
 
 def _roots(name: str) -> Iterator[Path]:
-    """Folders that a program may be installed in: its environment, the checkout around that, and the same of
-    what a link to it means.
-    """
+    """The environment or checkout that a program may be installed in, also behind a link."""
     for program in dict.fromkeys((name, os.path.realpath(name))):
         path = Path(program)
         if "site-packages" in path.parts and len(path.parents) > 4:

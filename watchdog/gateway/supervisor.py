@@ -43,9 +43,7 @@ class Supervisor:
     drain: timedelta | None = None
     found: Reason | None = None  # by what it was recognised
     argv: tuple[str, ...] = ()  # bare process: what to start
-    uid: int | None = (
-        None  # bare process: whose it is; nothing else is signalled, it is started as no other user
-    )
+    uid: int | None = None  # bare process: whose it is; no other is signalled, it is started as no other user
     exit_status: int = 0  # of the last run, when systemd knows it
     warnings: tuple[Reason, ...] = ()
     notes: tuple[Reason, ...] = ()  # what a plan should say, though nothing is wrong with it

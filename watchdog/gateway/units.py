@@ -1,7 +1,4 @@
-"""Unit files of systemd: which of them may be a gateway's.
-
-Read as files, because asking systemd costs a process each time.
-"""
+"""Which unit files may be a gateway's. Read as files: asking systemd costs a process each time."""
 
 from __future__ import annotations
 

@@ -63,9 +63,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Verify:
-    """How a person would know that it worked: these rules are quiet, and the gateway runs (or is proven
-    stopped).
-    """
+    """How a person would know that it worked: rules are quiet, the gateway runs (or is proven stopped)."""
 
     quiet: tuple[str, ...]
     alive: bool = True

@@ -1,6 +1,4 @@
-"""What leaves the machine: secrets out, ids veiled, nothing that a chat program would act upon; a headline for a
-lock screen, a body of bounded length, as text, Markdown or HTML.
-"""
+"""What leaves the machine: no secrets, ids or markup; as headline and bounded body in three formats."""
 
 from __future__ import annotations
 
@@ -62,9 +60,7 @@ def veil(text: str) -> str:
 
 
 def fit(text: str, limit: int = LINE) -> str:
-    """A sentence that may hold log text, made safe for any chat program: no link, mention, markup or secret
-    in it.
-    """
+    """A sentence that may hold log text, fit for any chat program: no link, mention, markup or secret."""
     text = redact(harmless(text, limit * 2))
     # Markup first: without it, what it kept apart may turn out to be a link or a mention.
     text = re.sub(r"[`*|\\]|~~+", "", text)

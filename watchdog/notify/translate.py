@@ -71,9 +71,7 @@ def in_english(reason: Reason | None, command: str = PROGRAM) -> str:
     return sentence(reason, _terminal(command), _LONG_AGO, lambda _, text: harmless(text, 5000))
 
 
-_LONG_AGO = datetime(
-    1970, 1, 2, tzinfo=UTC
-)  # no moment is of the same day, so that each is told with its date
+_LONG_AGO = datetime(1970, 1, 2, tzinfo=UTC)  # no moment is of the same day: each is told with its date
 
 
 @cache
@@ -165,10 +163,7 @@ class Words:
 
 
 def with_rules(words: Words, rules: Iterable[Rule], recipes: Iterable[Recipe]) -> Words:
-    """The same words with what rules and recipes say: `rule.<id>.say`, `recipe.<id>.ask`.
-
-    A rule that does not speak this language is texts_of in its own.
-    """
+    """The same words with what rules and recipes say in this language, else in English: `rule.<id>.say`."""
     texts = dict(words.texts)
     for kind, files in (("rule", rules), ("recipe", recipes)):
         for file in files:

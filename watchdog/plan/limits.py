@@ -182,9 +182,7 @@ def _spent(moments: Sequence[datetime], limit: int, window: timedelta, reason: R
 
 
 def _restarts(situation: Situation) -> list[Hold | None]:
-    """Starts by anyone count; those of a rule that `starts_itself` are the fault, and would keep its repair away
-    for ever.
-    """
+    """Starts by anyone count, except those of a rule that `starts_itself`: they are the fault."""
     limits, now, rules = situation.machine.limits, situation.now, situation.diagnosis.rules
     loops = [
         incident.first_at

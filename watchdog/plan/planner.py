@@ -45,9 +45,7 @@ class Part:
 def make_plans(
     incidents: Iterable[Incident], book: Rulebook, history: History, machine: Machine, now: datetime
 ) -> tuple[Plan, ...]:
-    """At most one plan that acts, for everything that is open; each restart that would not help is a plan that
-    is refused, with why.
-    """
+    """At most one plan that acts on all that is open; restarts that would not help are refused, with why."""
     every = tuple(incidents)
     rules = {rule.id: rule for rule in book.rules}
     diagnosis = diagnose((incident for incident in every if incident.status == "open"), rules, machine)
@@ -94,9 +92,7 @@ def untreated(plan: Plan) -> frozenset[str]:
 
 
 def _judgeable(parts: Sequence[Part]) -> list[Part]:
-    """No more repairs at once than a message can show and a person can judge; the others come with the next
-    plan.
-    """
+    """No more repairs than a message can show and a person can judge; the next plan has the others."""
     chosen: list[Part] = []
     repairs: set[Step] = set()
     for part in parts:
@@ -262,9 +258,7 @@ def _costs(steps: Sequence[Step], machine: Machine) -> Reason | None:
 
 
 def digest_of(plan: Plan) -> str:
-    """A hash of what would be done: recipes, filled-in steps, their exact commands, how it is verified and
-    undone.
-    """
+    """A hash of what would be done: recipes, filled-in steps, exact commands, verification and rollback."""
     content: dict[str, Any] = {
         "host": plan.host,
         "home": plan.home,

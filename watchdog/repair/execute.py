@@ -92,9 +92,7 @@ def _claim(stored: Stored, job: RepairJob) -> None:
 
 
 def _check_still_right(stored: Stored, job: RepairJob) -> None:
-    """Made anew from what is seen now and what the recipe files say now, it must be the same plan, and free
-    to go.
-    """
+    """Made anew from what is seen and written now, it must be the same plan, and free to go."""
     look = look_safely(job.look_again, None)
     if isinstance(look, str):
         _lapse(stored, job, Reason(Lapse.CANNOT_LOOK, {"error": look}))

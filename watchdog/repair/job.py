@@ -47,9 +47,7 @@ class RepairJob:
     store: Store
     machine: Machine
     look_again: LookAgain
-    hear: Callable[[], object] = lambda: (
-        None
-    )  # reads the answers that wait in the chats: a no among them stops it
+    hear: Callable[[], object] = lambda: None  # reads the answers in the chats: a no among them stops it
     kinds: Mapping[str, Any] = field(default_factory=lambda: KINDS)  # of steps
     at_point: Callable[[str], None] = lambda point: None  # called at each of POINTS
 

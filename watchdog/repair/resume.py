@@ -1,6 +1,4 @@
-"""After a crash in the middle of a plan: told, never repeated by itself; to go on or to leave it is a person's
-choice.
-"""
+"""After a crash in the middle of a plan: reported, never repeated; a person decides how it goes on."""
 
 from __future__ import annotations
 
@@ -106,9 +104,7 @@ def _why_not(stored: Stored, job: RepairJob, first: int, lowest: int) -> Reason 
         return Reason(CutOff.HALF_WAY, {**number, "number": first + 1, "step": plan.words[first]})
     for place, step in enumerate(plan.steps[lowest:], lowest):
         now = job.kinds[step.kind].describe(step.args, job.machine)
-        gone = (
-            step == STOP and job.machine.gateway.alive is False
-        )  # stopped already: nothing is done to anything
+        gone = step == STOP and job.machine.gateway.alive is False  # stopped already: nothing is done
         if not gone and not _same(plan.words[place], now, job.machine):
             return Reason(CutOff.OTHER_COMMAND, {**number, "number": place + 1, "step": now})
     return None

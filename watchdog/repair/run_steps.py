@@ -86,10 +86,7 @@ def _stopped_by_refusal(plan: Plan, number: int, job: RepairJob) -> Failure | No
 
 
 def _step(plan: Plan, row: StepRow, step: Step, job: RepairJob) -> tuple[Outcome, bool]:
-    """Write down that it begins, do it, write down how it ended. What cannot be written down is not begun.
-
-    Also whether it was begun.
-    """
+    """(outcome, whether it was begun): recorded before and after; what cannot be recorded is not begun."""
     began = job.now()
     undo = row.part == ROLLBACK
     place = {"number": row.number + 1, "total": len(plan.steps)}

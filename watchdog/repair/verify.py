@@ -14,9 +14,7 @@ from watchdog.plan.causes import name_of
 from watchdog.plan.planner import untreated
 from watchdog.text import harmless
 
-SETTLED = timedelta(
-    seconds=20
-)  # a gateway that still runs this long after its start did not fail at starting
+SETTLED = timedelta(seconds=20)  # a gateway that still runs so long after its start did not fail at starting
 POLL = 5.0  # seconds
 
 

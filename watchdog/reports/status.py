@@ -66,7 +66,7 @@ class GatewaySeen:
     where: Reason | None = None  # what runs it: "system unit hermes-gateway.service"
     container: str = ""  # that it is in
     place: Reason | None = (
-        None  # the container with its process: "in container hermes-gateway (process 4711 outside)"
+        None  # in which container, with its process: "hermes-gateway (process 4711 outside)"
     )
     unseen: str = ""  # why that cannot be told
 

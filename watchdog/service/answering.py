@@ -32,10 +32,7 @@ def sibling_jobs(job: Job) -> list[Job]:
 def carry_out_now(
     job: Job, store: Store, plan_id: int, resumed_by: str = ""
 ) -> tuple[tuple[Outcome, ...], Run]:
-    """(what came of the plan, the run at its end for `tell_outcomes`); what Ctrl-C interrupts is reported so.
-
-    With `resumed_by` a plan that was interrupted goes on.
-    """
+    """(outcomes, the run at its end for `tell_outcomes`); with `resumed_by` an interrupted plan goes on."""
     machine = machine_of(job)
     run = job.run(store, machine.clock())
     repair = repair_job(run, machine)

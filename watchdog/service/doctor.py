@@ -293,9 +293,7 @@ def store(job: Job) -> Iterator[Check]:
 
 
 def targets(job: Job) -> Iterator[Check]:
-    """Whether each target can be spoken to, without sending: its secret is there, and what its last message
-    met.
-    """
+    """Whether each target's secret is there, and what its last message met; nothing is sent."""
     known = job.settings.notify.targets
     if not known:
         yield answer("targets", BAD, "target.none", f"{command_of(job)} setup")

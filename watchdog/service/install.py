@@ -168,9 +168,7 @@ def without_entry(crontab: str, home: Path) -> tuple[str, str]:
 
 def _cut(crontab: str, home: Path) -> tuple[str, str, str]:
     begin, end = marks(home)
-    lines = re.findall(
-        r"[^\n]*\n|[^\n]+", crontab
-    )  # as cron: what else Python calls a line end belongs to a line
+    lines = re.findall(r"[^\n]*\n|[^\n]+", crontab)  # only what cron calls a line end
     bare = [line.strip() for line in lines]
     if begin not in bare:
         return crontab, "", ""

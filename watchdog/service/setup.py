@@ -31,9 +31,7 @@ class Phone:
 
 
 def find_homes(given: Path, elsewhere: Iterable[Path] | None = None) -> list[Path]:
-    """Folders that look like a Hermes home, with their profiles: the given one, the usual ones, and `elsewhere`,
-    which are those that units, running gateways and containers name.
-    """
+    """Hermes homes with their profiles: the given, the usual, and those that units or containers name."""
     others = seen_homes() if elsewhere is None else elsewhere
     found = [
         home

@@ -90,9 +90,7 @@ def _gone(machine: Machine, gateway: GatewayProcess, within: timedelta) -> bool:
 
 
 def start(machine: Machine) -> None:
-    """Detached: its own session, no terminal, not our child, as the owner of the home; never as root for
-    someone else's home.
-    """
+    """Detached, not our child, as the owner of the home; never as root for someone else's home."""
     owner = os.stat(machine.home).st_uid
     # Looked at once, approved, and kept: a home that is exchanged for one of root's while we wait starts
     # nothing as root.
@@ -137,9 +135,7 @@ def surroundings(
 def _become(
     argv: tuple[str, ...], env: dict[str, str], folder: str, record: pwd.struct_passwd | None
 ) -> NoReturn:
-    """In the child: fork once more so that init looks after it, close everything that is ours, become the
-    gateway.
-    """
+    """In the child: fork again so that init looks after it, close what is ours, become the gateway."""
     try:
         os.setsid()
         if os.fork():

@@ -125,10 +125,7 @@ def own_command(verb: str, path: Path) -> Reason:
 
 
 def database(name: str, home: Path, there: bool = True) -> Path:
-    """A database of this home: inside it, a plain file, reached through no symbolic link;
-
-    WatchdogError otherwise.
-    """
+    """A plain database file inside this home, reached through no symbolic link; WatchdogError otherwise."""
     root = Path(os.path.realpath(home))
     path = Path(name) if os.path.isabs(name) else root / name
     try:

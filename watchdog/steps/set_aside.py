@@ -1,6 +1,4 @@
-"""Move a database out of the way together with its sidecars, so that the gateway makes a new one; can be
-undone.
-"""
+"""Move a database with its sidecars out of the way, so that the gateway makes a new one; can be undone."""
 
 from __future__ import annotations
 

@@ -66,9 +66,7 @@ class AuditChain:
     breaks: tuple[Break, ...] = ()
     absent: tuple[str, ...] = ()  # archives that are not there: their lines could not be looked at
     found: bool | None = None  # whether the wanted hash is one of the chain; None when none was asked for
-    unlinked: bool = (
-        False  # written by a version without hashes; the next check links the lines as they stand
-    )
+    unlinked: bool = False  # written by a version without hashes; the next check links the lines as they are
 
 
 def link(before: str, row: Mapping[str, Any]) -> str:

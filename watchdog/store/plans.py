@@ -215,10 +215,7 @@ class StepRow:
 
 
 def begin_step(store: Store, step: StepRow, now: datetime) -> None:
-    """Written before the step runs: after a crash one knows what may have happened.
-
-    Fails when it was begun before.
-    """
+    """Written before the step runs, so that a crash leaves a trace; fails when it was begun before."""
     store.db.execute(
         "INSERT INTO steps_done (plan, part, number, begun_at) VALUES (?,?,?,?)",
         (step.plan, step.part, step.number, stamp(now)),
@@ -305,9 +302,7 @@ def history(
     not_checked: Iterable[str] = (),
     besides: int = 0,
 ) -> History:
-    """What the planner must know; the rows of the last month, and all that lie in the future; without the
-    plan `besides`.
-    """
+    """What the planner must know of the last month and the future, without the plan `besides`."""
     if store is None:
         return History(not_checked=frozenset(not_checked))
     since = stamp(now - timedelta(days=31))
@@ -368,10 +363,7 @@ def history(
 
 
 def set_armed(store: Store, armed: bool, by: str, why: Reason, now: datetime) -> bool:
-    """True when it was the other way round before.
-
-    Arming also forgets starts that a wrong clock put into the future.
-    """
+    """True when this changed something; arming also forgets starts that a wrong clock put into the future."""
     row = store.db.execute("SELECT armed FROM arming ORDER BY id DESC LIMIT 1").fetchone()
     changed = bool(row["armed"] if row else 1) != armed
     if armed:

@@ -97,10 +97,7 @@ def disarm(store: Store, why: Reason, now: datetime) -> None:
 
 
 def replace_damaged(path: StrPath, now: datetime) -> str | None:
-    """Keep a damaged store under another name and start anew, disarmed; where it is kept.
-
-    None for one that is whole after all, or that a newer version wrote.
-    """
+    """Set a damaged store aside and start anew, disarmed; where it is kept, None for a whole one."""
     with _alone(path):
         if not store_package.problems(path) or store_package.newer(path):
             return None

@@ -146,10 +146,7 @@ class Store:
 
     @classmethod
     def look(cls, path: StrPath) -> Store | None:
-        """Open for reading only, leaving no trace;
-
-        None when there is no store yet, or only the beginning of one.
-        """
+        """Open for reading, leaving no trace; None when there is no store, or only the beginning of one."""
         from urllib.parse import quote  # not at the top: a check opens its store by name
 
         try:
@@ -235,9 +232,7 @@ def _refuse_special(path: StrPath, status: os.stat_result) -> None:
 
 
 def _refuse_anothers(path: StrPath) -> None:
-    """Who may write the store may approve: root does not act on another user's word, nor anyone on
-    everyone's.
-    """
+    """Who may write the store may approve: root follows no other user, and nobody everybody."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         status = os.fstat(fd)

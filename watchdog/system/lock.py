@@ -154,9 +154,7 @@ def time_limit(seconds: float, last_resort: float = LAST_RESORT) -> Iterator[Non
 
 @contextmanager
 def no_hurry() -> Iterator[None]:
-    """While this holds the limit's clock stands still: a repair has limits of its own, ours never cuts it
-    short.
-    """
+    """The limit's clock stands still meanwhile: a repair has limits of its own."""
     limit = _running[-1] if _running and _in_main_thread() else None
     if limit is None:
         yield

@@ -21,9 +21,7 @@ _LINKS = 40  # as many as the kernel follows
 
 
 def hands(folder: str | os.PathLike[str]) -> frozenset[int]:
-    """Users besides root who can put something else into this folder, or in its place: owners of what leads
-    to it.
-    """
+    """Users besides root who can put something into this folder, or in its place."""
     found = set()
     for status, last in _way(folder):
         if status.st_uid:
@@ -68,10 +66,7 @@ def _way(path: str | os.PathLike[str]) -> Iterator[tuple[os.stat_result, bool]]:
 
 
 def owner_of(path: str | os.PathLike[str]) -> tuple[int, int] | None:
-    """(uid, gid) that root should work as on this file;
-
-    None when root may do so itself. WatchdogError when no user can.
-    """
+    """(uid, gid) to work as on this file; None when root may itself. WatchdogError when no user can."""
     if os.geteuid() != 0:
         return None
     real = os.path.realpath(path)
@@ -96,9 +91,7 @@ def owner_of(path: str | os.PathLike[str]) -> tuple[int, int] | None:
 
 
 def _ours_among_others(folder: str, name: str) -> bool:
-    """In a folder like /tmp no user can touch another's files: fine, while everything that bears this name is
-    root's.
-    """
+    """In a folder like /tmp: whether everything that bears this name is root's, which no user can move."""
     status = os.lstat(folder)
     if status.st_uid or not status.st_mode & stat.S_ISVTX or hands(os.path.dirname(folder)):
         return False
@@ -108,9 +101,7 @@ def _ours_among_others(folder: str, name: str) -> bool:
 
 @contextmanager
 def as_owner(path: str | os.PathLike[str]) -> Iterator[bool]:
-    """Work on this file with no more rights than its owner has, when we are root and others have a hand in
-    where it lies.
-    """
+    """Work on this file with its owner's rights, when we are root and others may change its folder."""
     whose = owner_of(path)
     if whose is None:
         yield False
@@ -137,9 +128,7 @@ def _groups(uid: int, gid: int) -> list[int]:
 
 
 def open_to_others(path: StrPath, what: str) -> str:
-    """Why this file is not ours alone: who can write a rule, a recipe or the list of approvers can act as
-    us, or blind us.
-    """
+    """Why others could change this file, and so act as us or blind us; '' when they cannot."""
     try:
         status = os.stat(path)
     except OSError:

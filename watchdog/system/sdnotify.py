@@ -1,7 +1,4 @@
-"""systemd's readiness and watchdog protocol: datagrams to a socket that it names.
-
-Without one, nothing happens.
-"""
+"""systemd's readiness and watchdog protocol: datagrams to the socket it names; without one, nothing."""
 
 from __future__ import annotations
 

@@ -27,10 +27,7 @@ def me() -> str:
 
 
 def person() -> str:
-    """Who sits at this shell: under sudo, who called it.
-
-    Only root believes SUDO_UID: anybody else can set it.
-    """
+    """Who sits at this shell: under sudo, who called it. Only root believes SUDO_UID: anybody can set it."""
     try:
         return name_of(int(os.environ.get("SUDO_UID", "")) if os.getuid() == 0 else os.getuid())
     except (ValueError, OverflowError):

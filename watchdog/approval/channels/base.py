@@ -95,9 +95,7 @@ def module(channel: Channel) -> ChannelKind:
 
 
 def bounded(channel: Channel, seconds: float, call: Callable[[], Value]) -> Value:
-    """Run a channel's function and stop waiting for it when its time has passed, however slowly its server
-    drips.
-    """
+    """What a channel's function returns; ChannelError past its time, however slowly its server drips."""
     result: list[Value] = []
     failed: list[ChannelError] = []
 

@@ -53,9 +53,7 @@ def ask(channel: Channel, place: str, asked: QuestionText) -> str:
 
 
 def collect(channel: Channel, cursor: str, wait: float) -> Collected:
-    """Everything posted to the answer topics; `wait` is not used, because polling with poll=1 returns at
-    once.
-    """
+    """Everything posted to the answer topics; poll=1 returns at once, so `wait` is not used."""
     since = mapping(channel, cursor.encode() or b"{}")
     replies: list[Reply] = []
     strange = 0
