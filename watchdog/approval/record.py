@@ -85,7 +85,7 @@ def ask(store: Store, plan: Plan, now: datetime) -> int:
                 return old.id
             if old.state == "pending":
                 _end(store, old, "superseded", Reason(End.PLAN_CHANGED), now)
-        plan = rows.with_id(plan, rows.save(store, plan, now))
+        plan = replace(plan, id=rows.save(store, plan, now))
         shown = {name: getattr(plan, name) for name in ("words", "host", "home", "incidents", "evidence")}
         rows.audit(store, "asked", now, plan, reason=plan.title_reason, **shown)
         if plan.approval == "auto":
@@ -116,11 +116,8 @@ def new_code(store: Store, plan_id: int, via: str, now: datetime, to: str = "") 
     """A fresh code for one approver or channel, valid as long as the question; only its hash stays here."""
     code = "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
     hashed = _hash(store, code)
-    with store.atomic() as db:
-        db.execute(
-            'INSERT INTO codes (plan, hash, via, "to", at) VALUES (?,?,?,?,?)',
-            (plan_id, hashed, via, to, stamp(now)),
-        )
+    with store.atomic():
+        store.insert("codes", plan=plan_id, hash=hashed, via=via, to=to, at=now)
     return code
 
 
@@ -147,9 +144,7 @@ def answer(store: Store, reply: GivenAnswer, now: datetime, limits: Limits | Non
         if wrong >= limits.wrong_tries and (reply.yes or not theirs):  # a no with its code always counts
             return Answer(False, Reason(Said.LOCKED, {**who, "count": wrong, "span": limits.locked_for}))
         if row is None or not theirs:
-            db.execute(
-                "INSERT INTO wrong_tries (via, by, at) VALUES (?,?,?)", (reply.via, reply.by, stamp(now))
-            )
+            store.insert("wrong_tries", via=reply.via, by=reply.by, at=now)
             tries = Reason(Note.WRONG_CODE, {"number": wrong + 1, "limit": limits.wrong_tries})
             rows.audit(store, "wrong code", now, who=rows.Who(reply.by, reply.via), reason=tries)
             return Answer(False, Reason(Said.UNKNOWN_CODE, {"count": limits.wrong_tries - wrong - 1}))
@@ -226,10 +221,7 @@ def _refuse(store: Store, stored: Stored, reply: GivenAnswer, now: datetime, lim
     rows.audit(store, "refused", now, plan, who, reason=reason)
     until = now + limits.refused_for
     for recipe in plan.recipes:
-        store.db.execute(
-            "INSERT INTO refusals (recipe, until, by, at, plan) VALUES (?,?,?,?,?)",
-            (recipe, stamp(until), reply.by, stamp(now), stored.id),
-        )
+        store.insert("refusals", recipe=recipe, until=until, by=reply.by, at=now, plan=stored.id)
     fields = {"plan": stored.id, "recipes": plan.recipes, "until": until}
     if running:
         return Answer(True, Reason(Said.STOPPING, {"plan": stored.id}), stored.id)
@@ -340,7 +332,7 @@ def _hash(store: Store, code: str) -> str:
     """Slow on purpose: who reads the store should not be able to try all codes in an evening."""
     row = store.db.execute("SELECT salt FROM salts LIMIT 1").fetchone()
     if row is None:
-        store.db.execute("INSERT OR IGNORE INTO salts (id, salt) VALUES (1, ?)", (secrets.token_hex(16),))
+        store.insert("salts", "INSERT OR IGNORE", id=1, salt=secrets.token_hex(16))
         row = store.db.execute("SELECT salt FROM salts LIMIT 1").fetchone()
     return hashlib.scrypt(
         code.encode(), salt=bytes.fromhex(row["salt"]), n=2**13, r=8, p=1, maxmem=2**26

@@ -80,7 +80,7 @@ def audit(
 ) -> None:
     """Add one line: who, what, when, `reason`, and what else is given. Never a code."""
     reason: Reason | None = more.pop("reason", None)
-    with store.atomic() as db:
+    with store.atomic():
         last, before = newest(store)
         row = {
             "id": last + 1,
@@ -94,10 +94,7 @@ def audit(
             "reason": pack_reason(reason) if reason else "",
             "more": redact(json.dumps(_packed(more), ensure_ascii=False)) if more else "",
         }
-        db.execute(
-            f"INSERT INTO audit ({', '.join(COLUMNS)}, chain) VALUES ({','.join('?' * (len(COLUMNS) + 1))})",
-            [*row.values(), link(before, row)],
-        )
+        store.insert("audit", **row, chain=link(before, row))
 
 
 @reads_rows
@@ -200,10 +197,7 @@ def archive(store: Store, before: datetime, now: datetime) -> str:
         file.flush()
         os.fsync(fd)
     with store.atomic() as db:
-        db.execute(
-            "INSERT INTO audit_archives (last, chain, file, at) VALUES (?,?,?,?)",
-            (old[-1]["id"], old[-1]["chain"], name, stamp(now)),
-        )
+        store.insert("audit_archives", last=old[-1]["id"], chain=old[-1]["chain"], file=name, at=now)
         db.execute("DELETE FROM audit WHERE id <= ?", (old[-1]["id"],))
     return name
 

@@ -12,13 +12,13 @@ from watchdog.store import Store
 from watchdog.store.measurements import save_measurement
 from watchdog.store.reasons import pack_fields, unpack_fields
 from watchdog.store.store import reads_rows
-from watchdog.store.times import stamp, when
+from watchdog.store.times import from_row, stamp, when
 from watchdog.text import harmless, redact
 from watchdog.values import Any, replace
 
-_COLUMNS = (
-    "rule", "key", "severity", "status", "title", "says", "first_at", "opened_at", "last_seen_at", "resolved_at",
-    "recipe", "advice", "times_seen", "facts", "evidence", "fields",
+_PLAIN = (
+    "rule", "key", "severity", "status", "title", "first_at", "opened_at", "last_seen_at", "resolved_at", "recipe",
+    "advice", "times_seen",
 )  # fmt: skip
 KEEP_CHECKS = timedelta(days=35)
 
@@ -59,23 +59,13 @@ def save_changes(store: Store, changes: Iterable[Change]) -> tuple[Change, ...]:
     for change in changes:
         incident = change.incident
         clean = _cleaner(store, incident.id)
-        values = [
-            incident.rule, incident.key, incident.severity, incident.status, incident.title, clean(incident.says),
-            stamp(incident.first_at), stamp(incident.opened_at), stamp(incident.last_seen_at), stamp(incident.resolved_at),
-            incident.recipe, incident.advice, incident.times_seen, json.dumps(dict(incident.facts)),
-            json.dumps([_evidence(event, clean) for event in incident.evidence]),
-            pack_fields(incident.fields, clean),
-        ]  # fmt: skip
-        if incident.id:
-            sets = ", ".join(f"{name} = ?" for name in _COLUMNS)
-            store.db.execute(f"UPDATE incidents SET {sets} WHERE id = ?", [*values, incident.id])
-            saved.append(change)
-        else:
-            marks = ", ".join("?" for _ in _COLUMNS)
-            cursor = store.db.execute(
-                f"INSERT INTO incidents ({', '.join(_COLUMNS)}) VALUES ({marks})", values
-            )
-            saved.append(Change(change.what, replace(incident, id=int(cursor.lastrowid or 0))))
+        evidence = json.dumps([_evidence(event, clean) for event in incident.evidence])
+        number = store.insert(
+            "incidents", "INSERT OR REPLACE", id=incident.id or None, says=clean(incident.says), evidence=evidence,
+            facts=json.dumps(dict(incident.facts)), fields=pack_fields(incident.fields, clean),
+            **{name: getattr(incident, name) for name in _PLAIN},
+        )  # fmt: skip
+        saved.append(Change(change.what, replace(incident, id=number)))
     return tuple(saved)
 
 
@@ -88,11 +78,8 @@ def last_check(store: Store | None) -> datetime | None:
 @reads_rows
 def waiting_since(store: Store | None) -> datetime | None:
     """When the oldest thing began that still waited at the last check."""
-    row = (
-        store.db.execute("SELECT pending_since FROM checks ORDER BY id DESC LIMIT 1").fetchone()
-        if store
-        else None
-    )
+    query = "SELECT pending_since FROM checks ORDER BY id DESC LIMIT 1"
+    row = store.db.execute(query).fetchone() if store else None
     return when(row["pending_since"]) if row else None
 
 
@@ -134,20 +121,11 @@ def record_check(store: Store, report: Report, rules: Iterable[str]) -> tuple[tu
         changes = save_changes(store, report.changes)
         if report.measured:
             save_measurement(store, report.now, report.measured)
-        store.db.execute(
-            "INSERT INTO checks (at, looked_back_to, pending_since, blind) VALUES (?, ?, ?, ?)",
-            [
-                stamp(report.now),
-                stamp(report.start),
-                stamp(report.pending_since),
-                pack_fields(report.blind),
-            ],
-        )
+        waits, blind = report.pending_since, pack_fields(report.blind)
+        store.insert("checks", at=report.now, looked_back_to=report.start, pending_since=waits, blind=blind)
         store.db.execute("DELETE FROM checks WHERE at < ?", [stamp(report.now - KEEP_CHECKS)])
-        store.db.executemany(
-            "INSERT OR REPLACE INTO runs (rule, at) VALUES (?, ?)",
-            [(rule, stamp(report.now)) for rule in rules],
-        )
+        runs = [(rule, stamp(report.now)) for rule in rules]
+        store.db.executemany("INSERT OR REPLACE INTO runs (rule, at) VALUES (?, ?)", runs)
     return changes, newly_blind
 
 
@@ -178,12 +156,8 @@ def _cleaner(store: Store, number: int) -> Callable[[str], str]:
 
 
 def _evidence(event: Event, clean: Callable[[str], str]) -> dict[str, Any]:
-    return {
-        "where": event.where,
-        "at": stamp(event.at),
-        "text": clean(harmless(event.text, 300)),
-        "source": event.source,
-    }
+    text = clean(harmless(event.text, 300))
+    return {"where": event.where, "at": stamp(event.at), "text": text, "source": event.source}
 
 
 def _incident(row: Any) -> Incident:
@@ -191,24 +165,9 @@ def _incident(row: Any) -> Incident:
         Event(datetime.fromisoformat(item["at"]), item.get("source", ""), item["text"], item["where"])
         for item in json.loads(row["evidence"] or "[]")
     )
-    opened = when(row["opened_at"])
-    assert opened is not None
-    return Incident(
-        id=row["id"],
-        rule=row["rule"],
-        key=row["key"],
-        severity=row["severity"],
-        status=row["status"],
-        title=row["title"],
-        says=row["says"],
-        first_at=when(row["first_at"]) or opened,
-        opened_at=opened,
-        last_seen_at=when(row["last_seen_at"]) or opened,
-        resolved_at=when(row["resolved_at"]),
-        recipe=row["recipe"],
-        advice=row["advice"] or "",
-        times_seen=row["times_seen"],
-        facts=json.loads(row["facts"] or "{}"),
-        evidence=evidence,
-        fields=unpack_fields(row["fields"] if "fields" in row.keys() else None),  # noqa: SIM118
-    )
+    fields = unpack_fields(row["fields"] if "fields" in row.keys() else None)  # noqa: SIM118
+    facts = json.loads(row["facts"] or "{}")
+    opened = datetime.fromisoformat(row["opened_at"])
+    first, last = when(row["first_at"]) or opened, when(row["last_seen_at"]) or opened
+    known = {"first_at": first, "last_seen_at": last, "facts": facts, "evidence": evidence, "fields": fields}
+    return from_row(Incident, row, **known)

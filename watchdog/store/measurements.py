@@ -53,7 +53,5 @@ def save_measurement(store: Store, now: datetime, facts: Mapping[str, Any]) -> N
         and last - before < APART
     ):
         store.db.execute("DELETE FROM measurements WHERE id = ?", [newest[0]["id"]])
-    store.db.execute(
-        "INSERT INTO measurements (at, facts) VALUES (?, ?)", [stamp(now), json.dumps(dict(facts))]
-    )
+    store.insert("measurements", at=now, facts=json.dumps(dict(facts)))
     store.db.execute("DELETE FROM measurements WHERE at < ?", [stamp(now - KEEP)])

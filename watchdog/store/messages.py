@@ -14,7 +14,7 @@ from watchdog.store import Store
 from watchdog.store.pending import DAILY, TARGET, WEEKLY
 from watchdog.store.reasons import pack_reason, reason_of, unpack_reason
 from watchdog.store.store import reads_rows
-from watchdog.store.times import stamp, when
+from watchdog.store.times import from_row, stamp, when
 from watchdog.text import redact
 from watchdog.values import TYPE_CHECKING, Any, dataclass, replace
 
@@ -151,34 +151,23 @@ def remember(store: Store, records: Iterable[NotificationRecord], now: datetime)
     with store.atomic() as db:
         for record in records:
             subject = record.subject
-            db.execute(
-                "INSERT OR REPLACE INTO told VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-                (subject.ref, subject.rule, subject.key, subject.severity, redact(subject.title),
-                 pack_reason(subject.says), redact(subject.advice), subject.incident, stamp(subject.since),
-                 stamp(subject.over_at), stamp(record.at), record.news, record.severity,
-                 stamp(record.settled_at), record.times),
+            store.put(
+                "told", ref=subject.ref, rule=subject.rule, key=subject.key, severity=subject.severity,
+                title=redact(subject.title), says=pack_reason(subject.says), advice=redact(subject.advice),
+                incident=subject.incident, since=subject.since, over_at=subject.over_at, told_at=record.at,
+                told_as=record.news, told_severity=record.severity, settled_at=record.settled_at, times=record.times,
             )  # fmt: skip
         db.execute("DELETE FROM told WHERE settled_at < ?", (stamp(now - KEPT),))
 
 
 def record(store: Store, notification: Notification, now: datetime) -> int:
     """Keep a notification; its number."""
+    told = {name: getattr(notification, name) for name in ("severity", "title", "body", "details", "plan")}
     with store.atomic() as db:
-        row = db.execute(
-            "INSERT INTO notices (at, reason, severity, title, body, details, incidents, plan) VALUES (?,?,?,?,?,?,?,?)",
-            (
-                stamp(now),
-                notification.news,
-                notification.severity,
-                notification.title,
-                notification.body,
-                notification.details,
-                json.dumps(notification.incidents),
-                notification.plan,
-            ),
-        )
+        incidents = json.dumps(notification.incidents)
+        number = store.insert("notices", at=now, reason=notification.news, incidents=incidents, **told)
         db.execute("DELETE FROM notices WHERE at < ?", (stamp(now - KEPT),))
-        return int(row.lastrowid or 0)
+        return number
 
 
 @reads_rows
@@ -188,15 +177,7 @@ def notification(store: Store, number: int) -> tuple[Notification, datetime] | N
     if row is None:
         return None
     incidents = tuple(json.loads(row["incidents"]))
-    made = Notification(
-        row["reason"],
-        row["title"],
-        row["body"],
-        row["severity"],
-        incidents,
-        row["plan"],
-        row["details"] or "",
-    )
+    made = from_row(Notification, row, news=row["reason"], incidents=incidents)
     return made, datetime.fromisoformat(row["at"])
 
 
@@ -244,13 +225,13 @@ def disarmed(store: Store) -> Disarmed | None:
     row = store.db.execute("SELECT * FROM arming ORDER BY id DESC LIMIT 1").fetchone()
     if row is None or row["armed"]:
         return None
-    return plan_package.Disarmed(datetime.fromisoformat(row["at"]), row["by"], reason_of(row) or plain(""))
+    return from_row(plan_package.Disarmed, row, why=reason_of(row) or plain(""))
 
 
 def owe(store: Store, number: int, target: str, now: datetime) -> None:
     """A target has not taken a message; of more than 20 the oldest are dropped."""
     with store.atomic() as db:
-        db.execute("INSERT INTO unsent (notice, target, at) VALUES (?,?,?)", (number, target, stamp(now)))
+        store.insert("unsent", notice=number, target=target, at=now)
         db.execute(
             "DELETE FROM unsent WHERE target = ? AND id NOT IN (SELECT id FROM unsent WHERE target = ? ORDER BY id DESC LIMIT 20)",
             (target, target),
@@ -274,16 +255,13 @@ def delivered(store: Store, number: int, target: str) -> None:
 
 @reads_rows
 def targets(store: Store) -> dict[str, TargetState]:
-    return {
-        row["name"]: TargetState(
-            row["name"],
-            row["failures"],
-            when(row["next_try_at"]),
-            unpack_reason(row["says"]) if row["says"] else None,
-            when(row["at"]),
+    found = [
+        from_row(
+            TargetState, row, why=unpack_reason(row["says"]) if row["says"] else None, since=when(row["at"])
         )
         for row in store.db.execute("SELECT * FROM targets")
-    }
+    ]
+    return {state.name: state for state in found}
 
 
 def save_target(store: Store, state: TargetState) -> None:
@@ -291,15 +269,9 @@ def save_target(store: Store, state: TargetState) -> None:
     if state.failures == 0:
         store.db.execute("DELETE FROM targets WHERE name = ?", (state.name,))
         return
-    store.db.execute(
-        "INSERT OR REPLACE INTO targets VALUES (?,?,?,?,?)",
-        (
-            state.name,
-            state.failures,
-            stamp(state.next_try_at),
-            pack_reason(state.why) if state.why else "",
-            stamp(state.since),
-        ),
+    says, again = pack_reason(state.why) if state.why else "", state.next_try_at
+    store.put(
+        "targets", name=state.name, failures=state.failures, next_try_at=again, says=says, at=state.since
     )
 
 
@@ -310,11 +282,8 @@ def add_silence(store: Store, silence: Silence) -> Silence:
             db.execute(
                 "UPDATE silences SET ended_at = ? WHERE what = '*' AND ended_at IS NULL", (stamp(silence.at),)
             )
-        row = db.execute(
-            "INSERT INTO silences (what, until, because, by, at) VALUES (?,?,?,?,?)",
-            (silence.what, stamp(silence.until), silence.because, silence.by, stamp(silence.at)),
-        )
-        return replace(silence, id=int(row.lastrowid or 0))
+        names = ("what", "until", "because", "by", "at")
+        return replace(silence, id=store.insert("silences", **{n: getattr(silence, n) for n in names}))
 
 
 @reads_rows
@@ -323,17 +292,7 @@ def silences(store: Store, now: datetime) -> tuple[Silence, ...]:
     rows = store.db.execute(
         "SELECT * FROM silences WHERE ended_at IS NULL AND until > ? ORDER BY id", (stamp(now),)
     )
-    return tuple(
-        Silence(
-            row["id"],
-            row["what"],
-            datetime.fromisoformat(row["until"]),
-            row["because"],
-            row["by"],
-            datetime.fromisoformat(row["at"]),
-        )
-        for row in rows
-    )
+    return tuple(from_row(Silence, row) for row in rows)
 
 
 def unsilence(store: Store, number: int, now: datetime) -> bool:
@@ -351,15 +310,6 @@ def maintenance(store: Store, now: datetime) -> Silence | None:
 
 
 def _record(row: Any) -> NotificationRecord:
-    subject = Subject(
-        row["ref"], row["rule"], row["key"], row["severity"], row["title"], unpack_reason(row["says"]),
-        datetime.fromisoformat(row["since"]), when(row["over_at"]), row["incident"], row["advice"],
-    )  # fmt: skip
-    return NotificationRecord(
-        subject,
-        when(row["told_at"]),
-        row["told_as"],
-        row["told_severity"],
-        when(row["settled_at"]),
-        row["times"],
-    )
+    subject = from_row(Subject, row, says=unpack_reason(row["says"]))
+    told = {"at": when(row["told_at"]), "news": row["told_as"], "severity": row["told_severity"]}
+    return from_row(NotificationRecord, row, subject=subject, **told)

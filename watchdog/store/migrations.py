@@ -9,124 +9,55 @@ from sqlite_utils import Database, Migrations
 from watchdog.store.audit import COLUMNS, FIRST, link
 
 tables = Migrations("hermes-watchdog")
+KINDS = {"": str, "int": int}
+
+
+def table(db: Database, name: str, columns: str, pk: str = "id") -> None:
+    """Make a table whose columns are text, or what stands behind the colon."""
+    named = (column.partition(":") for column in columns.split())
+    db.table(name).create({column: KINDS[kind] for column, _, kind in named}, pk=pk)
 
 
 @tables()
 def m001_incidents(db: Database) -> None:
-    db.table("incidents").create(
-        {
-            "id": int,
-            "rule": str,
-            "key": str,
-            "severity": str,
-            "status": str,
-            "title": str,
-            "says": str,
-            "first_at": str,
-            "opened_at": str,
-            "last_seen_at": str,
-            "resolved_at": str,
-            "recipe": str,
-            "advice": str,
-            "times_seen": int,
-            "facts": str,
-            "evidence": str,
-        },
-        pk="id",
-    )
+    table(
+        db, "incidents",
+        "id:int rule key severity status title says first_at opened_at last_seen_at resolved_at recipe "
+        "advice times_seen:int facts evidence",
+    )  # fmt: skip
     db.table("incidents").create_index(["status"])
     db.table("incidents").create_index(["resolved_at"])
     # One row per check that finished, so that nothing between two checks is missed.
-    db.table("checks").create(
-        {"id": int, "at": str, "looked_back_to": str, "pending_since": str, "blind": str}, pk="id"
-    )
+    table(db, "checks", "id:int at looked_back_to pending_since blind")
     # Per rule: when it was last evaluated, for `every:`.
-    db.table("runs").create({"rule": str, "at": str}, pk="rule")
+    table(db, "runs", "rule at", pk="rule")
 
 
 @tables()
 def m002_plans(db: Database) -> None:
-    # A plan is stored before anyone is asked; `state` is the truth about it (see store/plans.py).
-    db.table("plans").create(
-        {
-            "id": int,
-            "digest": str,
-            "state": str,
-            "title": str,
-            "content": str,  # JSON: steps, words, rollback, verification, incidents, evidence, host, home
-            "recipes": str,
-            "approval": str,
-            "asked_at": str,
-            "expires_at": str,
-            "answered_at": str,
-            "answered_by": str,
-            "answered_via": str,
-            "answered_digest": str,  # what the yes was for
-            "claimed_at": str,
-            "claimed_by": str,
-            "finished_at": str,
-            "says": str,
-        },
-        pk="id",
-    )
+    # A plan is stored before anyone is asked; `state` is the truth about it (see store/plans.py), `content` is JSON
+    # of all that it does and says, `answered_digest` what the yes was for.
+    table(
+        db, "plans",
+        "id:int digest state title content recipes approval asked_at expires_at answered_at answered_by "
+        "answered_via answered_digest claimed_at claimed_by finished_at says",
+    )  # fmt: skip
     db.table("plans").create_index(["state"])
-    db.table("codes").create(
-        {"id": int, "plan": int, "hash": str, "via": str, "to": str, "at": str, "used_at": str}, pk="id"
-    )
+    table(db, "codes", "id:int plan:int hash via to at used_at")
     db.table("codes").create_index(["plan"])
-    db.table("wrong_tries").create({"id": int, "via": str, "by": str, "at": str}, pk="id")
-    db.table("salts").create({"id": int, "salt": str}, pk="id")
+    table(db, "wrong_tries", "id:int via by at")
+    table(db, "salts", "id:int salt")
     # One row per step that was begun; a row without `ended_at` may have run half way.
-    db.table("steps_done").create(
-        {
-            "id": int,
-            "plan": int,
-            "part": str,
-            "number": int,
-            "begun_at": str,
-            "ended_at": str,
-            "ok": int,
-            "says": str,
-            "output": str,
-        },
-        pk="id",
-    )
+    table(db, "steps_done", "id:int plan:int part number:int begun_at ended_at ok:int says output")
     db.table("steps_done").create_index(["plan", "part", "number"], unique=True)
     # What budgets count: rows, not clocks.
-    db.table("actions").create(
-        {
-            "id": int,
-            "plan": int,
-            "recipe": str,
-            "key": str,
-            "at": str,
-            "restarted": int,
-            "state": str,
-            "forgotten": int,
-        },
-        pk="id",
-    )
+    table(db, "actions", "id:int plan:int recipe key at restarted:int state forgotten:int")
     db.table("actions").create_index(["at"])
-    db.table("starts").create({"at": str}, pk="at")
-    db.table("refusals").create({"id": int, "recipe": str, "until": str, "by": str, "at": str}, pk="id")
-    db.table("arming").create(
-        {"id": int, "armed": int, "by": str, "why": str, "at": str, "seen": int}, pk="id"
-    )
+    table(db, "starts", "at", pk="at")
+    table(db, "refusals", "id:int recipe until by at")
+    table(db, "arming", "id:int armed:int by why at seen:int")
     # Append-only: the database itself refuses to change or lose a line of it.
-    db.table("audit").create(
-        {
-            "id": int,
-            "at": str,
-            "what": str,
-            "plan": int,
-            "by": str,
-            "via": str,
-            "digest": str,
-            "says": str,
-            "more": str,
-        },
-        pk="id",
-    )
+    table(db, "audit", "id:int at what plan:int by via digest says more")
     for verb in ("UPDATE", "DELETE"):
         db.execute(
             f"CREATE TRIGGER audit_no_{verb.lower()} BEFORE {verb} ON audit "
@@ -136,72 +67,29 @@ def m002_plans(db: Database) -> None:
 
 @tables()
 def m003_messages(db: Database) -> None:
-    # What was said about each thing, apart from the thing itself: incidents, blind sources, failing targets.
-    db.table("told").create(
-        {
-            "ref": str,
-            "rule": str,
-            "key": str,
-            "severity": str,
-            "title": str,
-            "says": str,
-            "advice": str,
-            "incident": int,
-            "since": str,
-            "over_at": str,
-            "told_at": str,
-            "told_as": str,  # the reason of the last message about it
-            "told_severity": str,
-            "settled_at": str,  # no further word is owed
-            "times": int,
-        },
-        pk="ref",
-    )
+    # What was said about each incident, blind source and failing target: `told_as` is the reason of the last message
+    # about it; after `settled_at` no further word is owed.
+    table(
+        db, "told",
+        "ref rule key severity title says advice incident:int since over_at told_at told_as told_severity "
+        "settled_at times:int", pk="ref",
+    )  # fmt: skip
     db.table("told").create_index(["settled_at"])
     # Every message that was chosen; the text is redacted and never holds a code.
-    db.table("notices").create(
-        {
-            "id": int,
-            "at": str,
-            "reason": str,
-            "severity": str,
-            "title": str,
-            "body": str,
-            "incidents": str,
-            "plan": int,
-        },
-        pk="id",
-    )
+    table(db, "notices", "id:int at reason severity title body incidents plan:int")
     db.table("notices").create_index(["at"])
     # Messages that a target has not taken yet.
-    db.table("unsent").create({"id": int, "notice": int, "target": str, "at": str}, pk="id")
-    db.table("targets").create(
-        {"name": str, "failures": int, "next_try_at": str, "says": str, "at": str}, pk="name"
-    )
+    table(db, "unsent", "id:int notice:int target at")
+    table(db, "targets", "name failures:int next_try_at says at", pk="name")
     # What was asked where; the record of the approval itself is in the tables of plans.
-    db.table("questions").create(
-        {
-            "plan": int,
-            "digest": str,
-            "title": str,
-            "words": str,
-            "incidents": str,
-            "recipes": str,
-            "severity": str,
-            "places": str,
-            "asked_at": str,
-            "expires_at": str,
-            "reminded_at": str,
-            "answer": str,
-            "closed_at": str,
-        },
-        pk="plan",
-    )
+    table(
+        db, "questions",
+        "plan:int digest title words incidents recipes severity places asked_at expires_at reminded_at "
+        "answer closed_at", pk="plan",
+    )  # fmt: skip
     db.table("questions").create_index(["closed_at"])
-    db.table("cursors").create({"channel": str, "cursor": str, "at": str}, pk="channel")
-    db.table("silences").create(
-        {"id": int, "what": str, "until": str, "because": str, "by": str, "at": str, "ended_at": str}, pk="id"
-    )
+    table(db, "cursors", "channel cursor at", pk="channel")
+    table(db, "silences", "id:int what until because by at ended_at")
 
 
 @tables()
@@ -228,7 +116,7 @@ def m006_chain_of_the_audit(db: Database) -> None:
     # Each line carries the hash of the one before; old lines are linked as they stand.
     db.table("audit").add_column("chain", str)
     # Lines that were moved into a file: the last of them, its hash, and the file's name.
-    db.table("audit_archives").create({"last": int, "chain": str, "file": str, "at": str}, pk="last")
+    table(db, "audit_archives", "last:int chain file at", pk="last")
     for verb in ("update", "delete"):
         db.execute(f"DROP TRIGGER audit_no_{verb}")
     before = FIRST
@@ -246,7 +134,7 @@ def m006_chain_of_the_audit(db: Database) -> None:
 @tables()
 def m007_measurements(db: Database) -> None:
     # Room, memory and open files at past checks: what grows can only be told from before.
-    db.table("measurements").create({"id": int, "at": str, "facts": str}, pk="id")
+    table(db, "measurements", "id:int at facts")
     db.table("measurements").create_index(["at"])
 
 

@@ -15,16 +15,16 @@ from typing import Any
 
 from watchdog.errors import WatchdogError
 from watchdog.model import Outcome, Plan, Reason, Verify, packed, plain, unpacked
-from watchdog.plan.limits import Action, Disarmed, History, Refusal
+from watchdog.plan.limits import Action, History, Refusal
 from watchdog.steps.common import pack, unpack
 from watchdog.store import Store
 from watchdog.store.audit import Who, audit, audit_lines
-from watchdog.store.messages import maintenance
+from watchdog.store.messages import disarmed, maintenance
 from watchdog.store.reasons import pack_reason, reason_of
 from watchdog.store.store import reads_rows
-from watchdog.store.times import stamp, when
+from watchdog.store.times import from_row, stamp, when
 from watchdog.text import redact
-from watchdog.values import dataclass, replace
+from watchdog.values import dataclass
 
 __all__ = ["Who", "audit", "audit_lines"]  # every change of a plan is audited where it is made
 
@@ -59,20 +59,10 @@ class Stored:
 
 def save(store: Store, plan: Plan, now: datetime) -> int:
     """Store it as a question; the caller holds the transaction."""
-    cursor = store.db.execute(
-        "INSERT INTO plans (digest, state, title, content, recipes, approval, asked_at, expires_at) VALUES (?,?,?,?,?,?,?,?)",
-        (
-            plan.digest,
-            "pending",
-            plan.title,
-            _content(plan),
-            json.dumps(plan.recipes),
-            plan.approval,
-            stamp(now),
-            stamp(now + plan.lasts),
-        ),
-    )
-    return int(cursor.lastrowid or 0)
+    return store.insert(
+        "plans", digest=plan.digest, state="pending", title=plan.title, content=_content(plan),
+        recipes=json.dumps(plan.recipes), approval=plan.approval, asked_at=now, expires_at=now + plan.lasts,
+    )  # fmt: skip
 
 
 def join(store: Store, plan_id: int, plan: Plan) -> None:
@@ -182,20 +172,7 @@ def _stored(row: Any) -> Stored:
             lasts=timedelta(seconds=content["lasts"]),
             id=row["id"],
         )
-        return Stored(
-            plan,
-            row["state"],
-            datetime.fromisoformat(row["asked_at"]),
-            datetime.fromisoformat(row["expires_at"]),
-            when(row["answered_at"]),
-            row["answered_by"] or "",
-            row["answered_via"] or "",
-            row["answered_digest"] or "",
-            when(row["claimed_at"]),
-            row["claimed_by"] or "",
-            when(row["finished_at"]),
-            reason_of(row),
-        )
+        return from_row(Stored, row, plan=plan, reason=reason_of(row))
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise WatchdogError(
             f"plan {row['id']} in the store cannot be read; it was changed by something else, and will not be run"
@@ -216,33 +193,23 @@ class StepRow:
 
 def begin_step(store: Store, step: StepRow, now: datetime) -> None:
     """Written before the step runs, so that a crash leaves a trace; fails when it was begun before."""
-    store.db.execute(
-        "INSERT INTO steps_done (plan, part, number, begun_at) VALUES (?,?,?,?)",
-        (step.plan, step.part, step.number, stamp(now)),
-    )
+    store.insert("steps_done", plan=step.plan, part=step.part, number=step.number, begun_at=now)
 
 
 def end_step(store: Store, step: StepRow, outcome: Outcome, now: datetime) -> None:
     store.db.execute(
         "UPDATE steps_done SET ended_at = ?, ok = ?, reason = ?, output = ? WHERE plan = ? AND part = ? AND number = ?",
-        (
-            stamp(now),
-            int(outcome.ok),
-            pack_reason(outcome.reason),
-            redact(outcome.output),
-            step.plan,
-            step.part,
-            step.number,
-        ),
+        (stamp(now), int(outcome.ok), pack_reason(outcome.reason), redact(outcome.output), *_key(step)),
     )
 
 
 def forget_step(store: Store, step: StepRow) -> None:
     """A person chose to go on: this step is begun again. What it did the first time is in the audit."""
-    store.db.execute(
-        "DELETE FROM steps_done WHERE plan = ? AND part = ? AND number = ?",
-        (step.plan, step.part, step.number),
-    )
+    store.db.execute("DELETE FROM steps_done WHERE plan = ? AND part = ? AND number = ?", _key(step))
+
+
+def _key(step: StepRow) -> tuple[int, str, int]:
+    return step.plan, step.part, step.number
 
 
 @reads_rows
@@ -258,10 +225,8 @@ def steps_of(store: Store, plan_id: int) -> list[dict[str, Any]]:
 
 def begin_action(store: Store, plan: Plan, now: datetime) -> None:
     for recipe, key, _ in plan.parts:
-        store.db.execute(
-            "INSERT INTO actions (plan, recipe, key, at, restarted, state, forgotten) VALUES (?,?,?,?,?,'begun',0)",
-            (plan.id, recipe, key, stamp(now), int(plan.restarts)),
-        )
+        begun = {"at": now, "restarted": int(plan.restarts), "state": "begun", "forgotten": 0}
+        store.insert("actions", plan=plan.id, recipe=recipe, key=key, **begun)
 
 
 def action_begun(store: Store, plan_id: int) -> bool:
@@ -291,7 +256,7 @@ def note_starts(store: Store, times: Iterable[datetime]) -> None:
     ]
     for at in sorted(times):
         if not any(abs(at - before) < timedelta(seconds=10) for before in known):
-            store.db.execute("INSERT OR IGNORE INTO starts (at) VALUES (?)", (stamp(at),))
+            store.insert("starts", "INSERT OR IGNORE", at=at)
             known.append(at)
 
 
@@ -306,7 +271,6 @@ def history(
     if store is None:
         return History(not_checked=frozenset(not_checked))
     since = stamp(now - timedelta(days=31))
-    armed = store.db.execute("SELECT * FROM arming ORDER BY id DESC LIMIT 1").fetchone()
     last_armed = store.db.execute(
         "SELECT seen, at FROM arming WHERE armed = 1 ORDER BY id DESC LIMIT 1"
     ).fetchone()
@@ -339,27 +303,15 @@ def history(
         datetime.fromisoformat(row["at"])
         for row in store.db.execute("SELECT at FROM starts WHERE at > ? ORDER BY at", (since,))
     )
-    refusals = tuple(
-        Refusal(
-            row["recipe"], datetime.fromisoformat(row["until"]), row["by"], datetime.fromisoformat(row["at"])
-        )
-        for row in store.db.execute("SELECT * FROM refusals WHERE until > ?", (stamp(now),))
+    refused = store.db.execute("SELECT * FROM refusals WHERE until > ?", (stamp(now),))
+    refusals = tuple(from_row(Refusal, row) for row in refused)
+    begun = store.db.execute(
+        "SELECT id FROM plans WHERE state IN (?, ?) AND id <> ? ORDER BY id", (*UNFINISHED, besides)
     )
-    off = (
-        Disarmed(datetime.fromisoformat(armed["at"]), armed["by"], reason_of(armed) or plain(""))
-        if armed and not armed["armed"]
-        else None
-    )
-    marks = ",".join("?" * len(UNFINISHED))
-    begun = tuple(
-        row["id"]
-        for row in store.db.execute(
-            f"SELECT id FROM plans WHERE state IN ({marks}) AND id <> ? ORDER BY id", (*UNFINISHED, besides)
-        )
-    )
+    unfinished = tuple(row["id"] for row in begun)
     planned = maintenance(store, now)
     until = planned.until if planned else None
-    return History(actions, starts, refusals, off, begun, until, frozenset(not_checked))
+    return History(actions, starts, refusals, disarmed(store), unfinished, until, frozenset(not_checked))
 
 
 def set_armed(store: Store, armed: bool, by: str, why: Reason, now: datetime) -> bool:
@@ -370,16 +322,9 @@ def set_armed(store: Store, armed: bool, by: str, why: Reason, now: datetime) ->
         store.db.execute("DELETE FROM starts WHERE at > ?", (stamp(now),))
     if changed or armed:
         seen = store.db.execute("SELECT coalesce(max(id), 0) FROM actions").fetchone()[0]
-        store.db.execute(
-            "INSERT INTO arming (armed, by, reason, at, seen) VALUES (?,?,?,?,?)",
-            (int(armed), by, pack_reason(why), stamp(now), seen),
-        )
+        store.insert("arming", armed=int(armed), by=by, reason=pack_reason(why), at=now, seen=seen)
     return changed
 
 
 def forget_failures(store: Store) -> None:
     store.db.execute("UPDATE actions SET forgotten = 1 WHERE state = 'failed'")
-
-
-def with_id(plan: Plan, plan_id: int) -> Plan:
-    return replace(plan, id=plan_id)

@@ -9,7 +9,7 @@ from datetime import datetime
 from watchdog.model import Plan, packed, plain, unpacked
 from watchdog.store import Store
 from watchdog.store.store import reads_rows
-from watchdog.store.times import stamp, when
+from watchdog.store.times import from_row, stamp
 from watchdog.values import Any, dataclass
 
 
@@ -41,12 +41,12 @@ class Question:
 
 def save_question(store: Store, question: Question) -> None:
     plan = question.plan
-    store.db.execute(
-        "INSERT OR REPLACE INTO questions VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
-        (plan.id, plan.digest, plan.title, json.dumps(packed(plan.words)), json.dumps(plan.incidents), json.dumps(plan.recipes),
-         question.severity, json.dumps([[place.name, place.receipt] for place in question.places]),
-         stamp(question.asked_at), stamp(question.expires_at), stamp(question.reminded_at), question.answer,
-         stamp(question.closed_at)),
+    names = ("severity", "asked_at", "expires_at", "reminded_at", "answer", "closed_at")
+    store.put(
+        "questions", plan=plan.id, digest=plan.digest, title=plan.title, words=json.dumps(packed(plan.words)),
+        incidents=json.dumps(plan.incidents), recipes=json.dumps(plan.recipes),
+        places=json.dumps([[place.name, place.receipt] for place in question.places]),
+        **{name: getattr(question, name) for name in names},
     )  # fmt: skip
 
 
@@ -92,26 +92,18 @@ def cursor(store: Store, channel: str) -> str:
 
 
 def move_cursor(store: Store, channel: str, cursor: str, now: datetime) -> None:
-    store.db.execute("INSERT OR REPLACE INTO cursors VALUES (?,?,?)", (channel, cursor, stamp(now)))
+    store.put("cursors", channel=channel, cursor=cursor, at=now)
 
 
 def _question(row: Any) -> Question:
     plan = Plan(
         row["title"],
-        _names(row["incidents"]),
-        _names(row["recipes"]),
+        tuple(json.loads(row["incidents"])),
+        tuple(json.loads(row["recipes"])),
         (),
         tuple(plain(word) if isinstance(word, str) else unpacked(word) for word in json.loads(row["words"])),
         row["digest"],
         id=row["plan"],
     )
     places = tuple(Place(name, receipt) for name, receipt in json.loads(row["places"]))
-    return Question(
-        plan, row["severity"], places, datetime.fromisoformat(row["asked_at"]), datetime.fromisoformat(row["expires_at"]), when(row["reminded_at"]),
-        row["answer"] or "", when(row["closed_at"]),
-    )  # fmt: skip
-
-
-def _names(text: str) -> tuple[str, ...]:
-    names: Sequence[str] = json.loads(text)
-    return tuple(names)
+    return from_row(Question, row, plan=plan, places=places)

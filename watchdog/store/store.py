@@ -12,14 +12,16 @@ import sqlite3
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from enum import StrEnum
 from functools import wraps
 
 from watchdog import store as store_package
 from watchdog.errors import WatchdogError
+from watchdog.store.times import stamp
 from watchdog.system.files import free_bytes
 from watchdog.system.privileges import hands
-from watchdog.values import TYPE_CHECKING, StrPath
+from watchdog.values import TYPE_CHECKING, Any, StrPath
 
 if TYPE_CHECKING:
     from typing import ParamSpec, TypeVar
@@ -200,6 +202,17 @@ class Store:
             self.db.rollback()
             raise
         self.db.execute("COMMIT")
+
+    def insert(self, table: str, verb: str = "INSERT", /, **columns: Any) -> int:
+        """Add a row, with moments as text; its number."""
+        names = ", ".join(f'"{name}"' for name in columns)
+        cells = [stamp(cell) if isinstance(cell, datetime) else cell for cell in columns.values()]
+        marks = ",".join("?" * len(cells))
+        return int(self.db.execute(f"{verb} INTO {table} ({names}) VALUES ({marks})", cells).lastrowid or 0)
+
+    def put(self, table: str, /, **columns: Any) -> None:
+        """Add a row, or put it in the place of the one with its key."""
+        self.insert(table, "INSERT OR REPLACE", **columns)
 
     def close(self) -> None:
         closing, self.closing = self.closing, None
