@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 
 import pytest
 from talk import Server, Telegram, running
 
-from watchdog.cli.notify import add_arguments
+from watchdog.cli.parser import make_parser
 from watchdog.errors import ConfigError
 
 
@@ -22,8 +21,6 @@ def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     def command(*words: str, settings: str = "") -> tuple[int, str, str]:
         if settings:
             (tmp_path / "config" / "settings.yaml").write_text(settings)
-        parser = argparse.ArgumentParser()
-        add_arguments(parser.add_subparsers(dest="command"))
         where = [
             "--home",
             str(tmp_path / "home"),
@@ -32,7 +29,7 @@ def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
             "--state",
             str(tmp_path / "state"),
         ]
-        args = parser.parse_args([words[0], *where, *words[1:]])
+        args = make_parser(words[0]).parse_args([words[0], *where, *words[1:]])
         code = args.run(args)
         told = capsys.readouterr()
         return code, told.out, told.err

@@ -231,13 +231,6 @@ def test_a_number_that_is_no_plan_is_told(shell):
     assert shell("plan", "x")[0] == 2
 
 
-@pytest.mark.parametrize("name", sorted(commands.EXAMPLES))
-def test_every_command_teaches_with_examples(name, capsys):
-    with pytest.raises(SystemExit) as end:
-        main([name, "--help"])
-    assert end.value.code == 0 and f"hermes-watchdog {name}" in capsys.readouterr().out
-
-
 def test_every_state_of_a_plan_can_be_shown(shell):
     shell.question()
     for state in (

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from watchdog import service
-from watchdog.cli.context import WELL, WRONG, colours, in_zone, job_of, need_hermes, need_home, print_json
-from watchdog.cli.main import module
+from watchdog.cli.command import LANGUAGE, a_duration, a_time, command, flag, gateway_state, option
+from watchdog.cli.context import WELL, WRONG, in_zone, job_of, need_hermes, need_home, print_json
 from watchdog.errors import WatchdogError
 from watchdog.job import Job, profiles
 from watchdog.model import Incident, Report
@@ -16,75 +16,35 @@ from watchdog.pipeline import dry_run, replay
 from watchdog.service.check import check_once
 from watchdog.sources.read import log_span
 from watchdog.store.marker import marker_path
-from watchdog.text import iso
+from watchdog.text import colours, iso
 from watchdog.values import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import argparse
 
-CHECK = """\
-Reads the logs, files and databases since the last check, evaluates the rules, and says what is wrong and what would help.
-
-examples:
-  hermes-watchdog check --dry-run                 look and decide, write nothing anywhere
-  hermes-watchdog check --dry-run --now '2026-05-19 10:41:00'
-  hermes-watchdog check --quiet                   for cron: prints only when something is wrong or changed
-  hermes-watchdog check --all-profiles            this home and each of its profiles
-
-exit codes: 0 well · 1 something is wrong · 2 bad configuration or arguments · 3 watchdog failed"""
-
-REPLAY = """\
-DIR is a Hermes home, or a folder with gateway.log, agent.log, journal.jsonl and databases in it.
-Old logs do not say whether the gateway's process was alive: it counts as running until the logs show a stop, unless
---gateway says otherwise.
-
-examples:
-  hermes-watchdog replay ~/.hermes
-  hermes-watchdog replay saved-logs --every 15m --until '2026-05-19 18:00:00'
-  hermes-watchdog replay saved-logs --gateway dead --json"""
+ITS_STATE = "what the gateway's process was at the end (default: running, unless the logs show a stop)"
 
 
-def add_arguments(commands: Any) -> None:
-    # argparse is loaded only when there is more to read than what cron writes (main.plain_check).
-    parser = module("parser")
-    check = parser.add_command(commands, "check", run_check, CHECK)
-    check.add_argument(
-        "--dry-run", action="store_true", help="write nothing anywhere, not even the watchdog's own memory"
-    )
-    check.add_argument(
-        "--now", type=parser.a_time, metavar="TIME", help="pretend that it is this time (dry run only)"
-    )
-    check.add_argument(
-        "--all-profiles", action="store_true", help="this home and each of its profiles, one after the other"
-    )
-    check.add_argument(
-        "--quiet", action="store_true", help="print nothing when nothing is wrong and nothing changed"
-    )
-    parser.add_language(check)
-    parser.add_common(check)
-    past = parser.add_command(commands, "replay", run_replay, REPLAY)
-    past.add_argument("dir", metavar="DIR", help="a Hermes home or a folder of saved logs")
-    past.add_argument(
-        "--every",
-        type=parser.a_duration,
-        default=timedelta(minutes=1),
-        metavar="1m",
-        help="the pace of the checks (default 1m)",
-    )
-    past.add_argument(
-        "--until", type=parser.a_time, metavar="TIME", help="stop there (default: the last line)"
-    )
-    past.add_argument(
-        "--gateway",
-        choices=("running", "dead", "unknown"),
-        default="running",
-        help="what the gateway's process was at the end (default: running, unless the logs show a stop)",
-    )
-    parser.add_language(past)
-    parser.add_common(past)
-
-
+@command(
+    "check",
+    flag("--dry-run", "write nothing anywhere, not even the watchdog's own memory"),
+    option("--now", "TIME", "pretend that it is this time (dry run only)", type=a_time),
+    flag("--all-profiles", "this home and each of its profiles, one after the other"),
+    flag("--quiet", "print nothing when nothing is wrong and nothing changed"),
+    LANGUAGE,
+)
 def run_check(args: argparse.Namespace) -> int:
+    """
+    Reads the logs, files and databases since the last check, evaluates the rules, and says what is wrong and what would help.
+
+    examples:
+      hermes-watchdog check --dry-run                 look and decide, write nothing anywhere
+      hermes-watchdog check --dry-run --now '2026-05-19 10:41:00'
+      hermes-watchdog check --quiet                   for cron: prints only when something is wrong or changed
+      hermes-watchdog check --all-profiles            this home and each of its profiles
+
+    exit codes: 0 well · 1 something is wrong · 2 bad configuration or arguments · 3 watchdog failed
+    """
     if args.now and not args.dry_run:
         raise WatchdogError("--now goes with --dry-run: a check that acts uses the real time")
     reports = []
@@ -137,7 +97,27 @@ def _open(incidents: Iterable[Incident]) -> bool:
     return any(incident.status == "open" for incident in incidents)
 
 
+@command(
+    "replay",
+    option("dir", "DIR", "a Hermes home or a folder of saved logs"),
+    option(
+        "--every", "1m", "the pace of the checks (default 1m)", type=a_duration, default=timedelta(minutes=1)
+    ),
+    option("--until", "TIME", "stop there (default: the last line)", type=a_time),
+    gateway_state(ITS_STATE, default="running"),
+    LANGUAGE,
+)
 def run_replay(args: argparse.Namespace) -> int:
+    """
+    DIR is a Hermes home, or a folder with gateway.log, agent.log, journal.jsonl and databases in it.
+    Old logs do not say whether the gateway's process was alive: it counts as running until the logs show a stop, unless
+    --gateway says otherwise.
+
+    examples:
+      hermes-watchdog replay ~/.hermes
+      hermes-watchdog replay saved-logs --every 15m --until '2026-05-19 18:00:00'
+      hermes-watchdog replay saved-logs --gateway dead --json
+    """
     if not os.path.lexists(args.dir):
         raise WatchdogError(
             f"{args.dir}: no such folder; give a Hermes home or a folder with gateway.log in it"

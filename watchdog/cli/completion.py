@@ -7,21 +7,14 @@ from typing import Any
 
 import shtab
 
-from watchdog.cli.context import WELL, Job, job_of
-from watchdog.cli.parser import PROGRAM, add_command, add_common, make_parser
+from watchdog.cli.command import choice, command
+from watchdog.cli.context import WELL, job_of
+from watchdog.cli.parser import PROGRAM, make_parser
 from watchdog.errors import WatchdogError
+from watchdog.job import Job
 from watchdog.store import plans as rows
 from watchdog.store.incidents import all_incidents
 from watchdog.store.messages import silences
-
-EXAMPLES = """\
-Knows commands, options, files, your rules, and the numbers of plans, incidents and silences. Codes are not completed:
-only their hashes are stored.
-
-examples:
-  source <(hermes-watchdog completion bash)          for this shell; put it into ~/.bashrc to keep it
-  source <(hermes-watchdog completion zsh)
-  hermes-watchdog completion fish > ~/.config/fish/completions/hermes-watchdog.fish"""
 
 SHELLS = ("bash", "zsh", "fish")
 LISTS = ("rules", "plans", "incidents", "silences")
@@ -40,15 +33,23 @@ METAVARS = {
 }
 
 
-def add_arguments(commands: Any) -> None:
-    parser = add_command(commands, "completion", run, EXAMPLES)
-    parser.add_argument("shell", choices=SHELLS, help="for which shell")
+@command(
+    "completion",
+    choice("shell", SHELLS, "for which shell"),
     # Called by the scripts themselves; the home is that of the environment.
-    parser.add_argument("--list", choices=LISTS, help=argparse.SUPPRESS)
-    add_common(parser, json=False)
-
-
+    choice("--list", LISTS, argparse.SUPPRESS),
+    json=False,
+)
 def run(args: argparse.Namespace) -> int:
+    """
+    Knows commands, options, files, your rules, and the numbers of plans, incidents and silences. Codes are not completed:
+    only their hashes are stored.
+
+    examples:
+      source <(hermes-watchdog completion bash)          for this shell; put it into ~/.bashrc to keep it
+      source <(hermes-watchdog completion zsh)
+      hermes-watchdog completion fish > ~/.config/fish/completions/hermes-watchdog.fish
+    """
     if args.list:
         print("\n".join(candidates(args.list, job_of(args))))
     else:

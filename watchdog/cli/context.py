@@ -14,28 +14,12 @@ from datetime import UTC, datetime
 from watchdog.errors import WatchdogError
 from watchdog.job import SIGNS, Job, find_job, is_home
 from watchdog.store.store import store_error
-from watchdog.text import colours, paint
 from watchdog.values import TYPE_CHECKING, StrPath, replace
 
 if TYPE_CHECKING:
     import argparse
 
     from watchdog.store import Store
-
-__all__ = [
-    "Job",
-    "colours",
-    "command_of",
-    "complain",
-    "in_zone",
-    "job_of",
-    "need_hermes",
-    "need_home",
-    "need_known",
-    "paint",
-    "print_json",
-    "store_of",
-]
 
 WELL, WRONG, CONFIG, OURS = 0, 1, 2, 3
 

@@ -6,36 +6,33 @@ import argparse
 from datetime import datetime
 from typing import Any
 
-from watchdog.cli.context import WELL, WRONG, Job, colours, in_zone, job_of, need_home, paint, print_json
-from watchdog.cli.parser import a_time, add_command, add_common
+from watchdog.cli.command import a_time, command, gateway_state, option
+from watchdog.cli.context import WELL, WRONG, in_zone, job_of, need_home, print_json
 from watchdog.config.yaml import _near
 from watchdog.detect.evaluate import Seen, lines_by_source
 from watchdog.detect.explain import Explanation, explain, explain_record
 from watchdog.errors import WatchdogError
+from watchdog.job import Job
 from watchdog.model import Event, Rule
 from watchdog.sources.read import read_all, read_line
-from watchdog.text import clock, harmless, iso, redact
-
-EXAMPLES = """\
-examples:
-  hermes-watchdog explain session-stuck                 each condition: met or not, how far from its limit
-  hermes-watchdog explain session-stuck --home ~/.hermes --now '2026-05-19 10:41:00'
-  hermes-watchdog explain '2026-05-19 10:15:00,123 INFO gateway.run: response ready: platform=telegram chat=42 time=3.1s'
-
-exit codes: 0 it does not fire · 1 it fires"""
+from watchdog.text import clock, colours, harmless, iso, paint, redact
 
 
-def add_arguments(commands: Any) -> None:
-    parser = add_command(commands, "explain", run, EXAMPLES)
-    parser.add_argument("what", metavar="RULE|LINE", help="the id of a rule, or a line of a log in quotes")
-    parser.add_argument("--now", type=a_time, metavar="TIME", help="as of this time (default: now)")
-    parser.add_argument(
-        "--gateway", choices=("running", "dead", "unknown"), help="take the process as this, as replay does"
-    )
-    add_common(parser)
-
-
+@command(
+    "explain",
+    option("what", "RULE|LINE", "the id of a rule, or a line of a log in quotes"),
+    option("--now", "TIME", "as of this time (default: now)", type=a_time),
+    gateway_state("take the process as this, as replay does"),
+)
 def run(args: argparse.Namespace) -> int:
+    """
+    examples:
+      hermes-watchdog explain session-stuck                 each condition: met or not, how far from its limit
+      hermes-watchdog explain session-stuck --home ~/.hermes --now '2026-05-19 10:41:00'
+      hermes-watchdog explain '2026-05-19 10:15:00,123 INFO gateway.run: response ready: platform=telegram chat=42 time=3.1s'
+
+    exit codes: 0 it does not fire · 1 it fires
+    """
     job = job_of(args)
     rule = job.book.rule(args.what)
     if rule is not None:

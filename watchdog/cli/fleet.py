@@ -10,8 +10,8 @@ import sys
 from datetime import timedelta
 from typing import Any
 
-from watchdog.cli.context import WELL, WRONG, Job, colours, job_of, print_json
-from watchdog.cli.parser import add_common
+from watchdog.cli.command import command, flag, option, parts_of
+from watchdog.cli.context import WELL, WRONG, job_of, print_json
 from watchdog.errors import WatchdogError
 from watchdog.fleet import mailbox, setup
 from watchdog.fleet.facts import gather, load_memory
@@ -19,106 +19,38 @@ from watchdog.fleet.mailbox import HomeStatus
 from watchdog.fleet.mailbox_plan import MailboxPlan, digest_of_row
 from watchdog.fleet.metrics import exposition
 from watchdog.fleet.postgres import connected
+from watchdog.job import Job
 from watchdog.notify.sanitize import exact
-from watchdog.text import paint, spell
+from watchdog.text import colours, paint, spell
 
-HELP = {
-    "init": (
-        "make or update the tables in PostgreSQL, and roles for hosts and approvers",
-        """\
-Run it as a role that may create roles; it can be run again at any time. A new role's password is printed once.
+NAME = {"action": "append", "default": []}
+CODE = option("code", "CODE", "the eight characters from 'fleet plans'; - reads them")
 
-examples:
-  hermes-watchdog fleet init
-  hermes-watchdog fleet init --host web1 --host web2 --approver anna""",
-    ),
-    "status": (
-        "every home: last check, open incidents, waiting plans; and roles that may do too much",
-        """\
-examples:
-  hermes-watchdog fleet status
-  hermes-watchdog fleet status --json
-
-exit codes: 0 all is well · 1 something is open, stale or wrong with the roles""",
-    ),
-    "plans": (
-        "the questions of all hosts, with their exact commands and codes",
-        """\
-examples:
-  hermes-watchdog fleet plans
-  hermes-watchdog fleet plans --all        also those of the last week
-
-exit codes: 0 nothing waits · 1 a question is open""",
-    ),
-    "approve": (
-        "say yes to a plan of any host; that host compares it with its own and acts",
-        """\
-The host hears it at once in the long-running mode, at its next check under cron. It looks again before it acts.
-
-examples:
-  hermes-watchdog fleet approve K7MNPQRS
-  hermes-watchdog fleet approve -          read the code from standard input
-
-exit codes: 0 your answer counts · 1 it does not, and why · 2 the code or the arguments are wrong""",
-    ),
-    "refuse": (
-        "say no to a plan of any host",
-        """\
-examples:
-  hermes-watchdog fleet refuse K7MNPQRS""",
-    ),
-    "metrics": (
-        "the metrics of this home, as the file for Prometheus has them",
-        """\
-examples:
-  hermes-watchdog fleet metrics""",
-    ),
-}
-
-
-def add_arguments(commands: Any) -> None:
-    fleet = commands.add_parser(
-        "fleet",
-        help="many gateways: status, plans and answers through PostgreSQL",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Many homes at once. The address of PostgreSQL is `fleet: {postgres: …}` in settings.yaml.",
-        epilog="""\
+parts_of(
+    "fleet",
+    """\
 examples:
   hermes-watchdog fleet status                 all hosts
   hermes-watchdog fleet plans                  what waits for an answer
   hermes-watchdog fleet approve K7MNPQRS""",
-    )
-    below = fleet.add_subparsers(dest="fleet_command", required=True, metavar="COMMAND")
-    run = {
-        "init": run_init, "status": run_status, "plans": run_plans, "approve": run_answer, "refuse": run_answer,
-        "metrics": run_metrics,
-    }  # fmt: skip
-    for name, (about, text) in HELP.items():
-        made = below.add_parser(
-            name,
-            help=about,
-            description=about[0].upper() + about[1:] + ".",
-            epilog=text,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        add_common(made, json=name != "metrics")
-        made.set_defaults(run=run[name])
-        if name == "init":
-            made.add_argument(
-                "--host", action="append", default=[], metavar="NAME", help="a role for this host"
-            )
-            made.add_argument(
-                "--approver", action="append", default=[], metavar="NAME", help="a role for this person"
-            )
-        if name == "plans":
-            made.add_argument("--all", action="store_true", help="also what was answered in the last week")
-        if name in ("approve", "refuse"):
-            made.add_argument(
-                "code", metavar="CODE", help="the eight characters from 'fleet plans'; - reads them"
-            )
+    "Many homes at once. The address of PostgreSQL is `fleet: {postgres: …}` in settings.yaml.",
+)
 
 
+@command(
+    "fleet init",
+    option("--host", "NAME", "a role for this host", **NAME),
+    option("--approver", "NAME", "a role for this person", **NAME),
+    about="make or update the tables in PostgreSQL, and roles for hosts and approvers",
+)
 def run_init(args: argparse.Namespace) -> int:
+    """
+    Run it as a role that may create roles; it can be run again at any time. A new role's password is printed once.
+
+    examples:
+      hermes-watchdog fleet init
+      hermes-watchdog fleet init --host web1 --host web2 --approver anna
+    """
     with connected(_address(job_of(args)), limit=30, check=False) as connection:
         before, now = setup.initialise(connection)
         made = [
@@ -144,7 +76,18 @@ def run_init(args: argparse.Namespace) -> int:
     return WELL
 
 
+@command(
+    "fleet status",
+    about="every home: last check, open incidents, waiting plans; and roles that may do too much",
+)
 def run_status(args: argparse.Namespace) -> int:
+    """
+    examples:
+      hermes-watchdog fleet status
+      hermes-watchdog fleet status --json
+
+    exit codes: 0 all is well · 1 something is open, stale or wrong with the roles
+    """
     with connected(_address(job_of(args))) as connection:
         homes = mailbox.homes(connection)
         rights = setup.too_much(connection)
@@ -169,7 +112,19 @@ def run_status(args: argparse.Namespace) -> int:
     return WRONG if wrong or rights else WELL
 
 
+@command(
+    "fleet plans",
+    flag("--all", "also what was answered in the last week"),
+    about="the questions of all hosts, with their exact commands and codes",
+)
 def run_plans(args: argparse.Namespace) -> int:
+    """
+    examples:
+      hermes-watchdog fleet plans
+      hermes-watchdog fleet plans --all        also those of the last week
+
+    exit codes: 0 nothing waits · 1 a question is open
+    """
     with connected(_address(job_of(args))) as connection:
         plans = mailbox.plans(connection, args.all)
     waiting = [plan for plan in plans if is_open(plan)]
@@ -180,8 +135,32 @@ def run_plans(args: argparse.Namespace) -> int:
     return WRONG if waiting else WELL
 
 
-def run_answer(args: argparse.Namespace) -> int:
-    yes = args.fleet_command == "approve"
+@command(
+    "fleet approve", CODE, about="say yes to a plan of any host; that host compares it with its own and acts"
+)
+def run_approve(args: argparse.Namespace) -> int:
+    """
+    The host hears it at once in the long-running mode, at its next check under cron. It looks again before it acts.
+
+    examples:
+      hermes-watchdog fleet approve K7MNPQRS
+      hermes-watchdog fleet approve -          read the code from standard input
+
+    exit codes: 0 your answer counts · 1 it does not, and why · 2 the code or the arguments are wrong
+    """
+    return _answer(args, True)
+
+
+@command("fleet refuse", CODE, about="say no to a plan of any host")
+def run_refuse(args: argparse.Namespace) -> int:
+    """
+    examples:
+      hermes-watchdog fleet refuse K7MNPQRS
+    """
+    return _answer(args, False)
+
+
+def _answer(args: argparse.Namespace, yes: bool) -> int:
     word = sys.stdin.readline(200).strip() if args.code == "-" else args.code
     code = "".join(sign for sign in word[:100].upper() if sign.isalnum())
     with connected(_address(job_of(args))) as connection:
@@ -204,7 +183,12 @@ def run_answer(args: argparse.Namespace) -> int:
     return WELL if counts else WRONG
 
 
+@command("fleet metrics", about="the metrics of this home, as the file for Prometheus has them", json=False)
 def run_metrics(args: argparse.Namespace) -> int:
+    """
+    examples:
+      hermes-watchdog fleet metrics
+    """
     job = job_of(args)
     store = job.look_at_store()
     if store is None:

@@ -6,57 +6,38 @@ import argparse
 import json
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
-from watchdog.cli.context import WELL, WRONG, Job, colours, command_of, job_of, need_known, paint, print_json
-from watchdog.cli.parser import a_duration, add_command, add_common, add_language, an_incident
+from watchdog.cli.command import LANGUAGE, PROFILES, a_duration, choice, command, flag, number_of, option
+from watchdog.cli.context import WELL, WRONG, command_of, job_of, need_known, print_json
 from watchdog.cli.status import jobs_of
 from watchdog.errors import WatchdogError
+from watchdog.job import Job
 from watchdog.reports import history, history_text
 from watchdog.reports.check import incident_json, incident_lines
 from watchdog.reports.language import reader_for
 from watchdog.reports.output import write_private
 from watchdog.reports.page import report_page
 from watchdog.store.incidents import all_incidents, one_incident
-from watchdog.text import clock, counted, harmless, redact
+from watchdog.text import clock, colours, counted, harmless, paint, redact
 
-INCIDENTS = """\
-examples:
-  hermes-watchdog incidents                    what is open, then what is resolved
-  hermes-watchdog incidents --open
-  hermes-watchdog incidents --since 7d --json
-
-exit codes: 0 nothing is open · 1 something is"""
-INCIDENT = """\
-examples:
-  hermes-watchdog incident 7
-  hermes-watchdog incident 7 --json
-
-exit codes: 0 it is resolved · 1 it is open"""
+FORMS = ("text", "markdown", "html", "json")
 
 
-def add_arguments(commands: Any) -> None:
-    _add_incidents(commands)
-    _add_report(commands)
-
-
-def _add_incidents(commands: Any) -> None:
-    listing = add_command(commands, "incidents", run_list, INCIDENTS)
-    listing.add_argument("--open", action="store_true", help="only those that are not resolved")
-    listing.add_argument(
-        "--since", type=a_duration, metavar="7d", help="only those that were open in this time"
-    )
-    add_language(listing)
-    add_common(listing)
-    showing = add_command(commands, "incident", run_show, INCIDENT)
-    showing.add_argument(
-        "id", type=an_incident, metavar="INCIDENT", help="its number in 'hermes-watchdog incidents'"
-    )
-    add_language(showing)
-    add_common(showing)
-
-
+@command(
+    "incidents",
+    flag("--open", "only those that are not resolved"),
+    option("--since", "7d", "only those that were open in this time", type=a_duration),
+    LANGUAGE,
+)
 def run_list(args: argparse.Namespace) -> int:
+    """
+    examples:
+      hermes-watchdog incidents                    what is open, then what is resolved
+      hermes-watchdog incidents --open
+      hermes-watchdog incidents --since 7d --json
+
+    exit codes: 0 nothing is open · 1 something is
+    """
     job = job_of(args)
     need_known(job)
     found = all_incidents(job.look_at_store(), job.now - args.since if args.since else None, args.open)
@@ -75,7 +56,19 @@ def run_list(args: argparse.Namespace) -> int:
     return WRONG if any(incident.status == "open" for incident in found) else WELL
 
 
+@command(
+    "incident",
+    option("id", "INCIDENT", "its number in 'hermes-watchdog incidents'", type=number_of("an incident")),
+    LANGUAGE,
+)
 def run_show(args: argparse.Namespace) -> int:
+    """
+    examples:
+      hermes-watchdog incident 7
+      hermes-watchdog incident 7 --json
+
+    exit codes: 0 it is resolved · 1 it is open
+    """
     job = job_of(args)
     incident = one_incident(job.look_at_store(), args.id)
     if incident is None:
@@ -95,39 +88,28 @@ def run_show(args: argparse.Namespace) -> int:
     return WRONG if incident.status == "open" else WELL
 
 
-REPORT = """\
-Incidents over time, how soon they were noticed and resolved, what was done, and what was not seen and why.
-The HTML is one file with a timeline, readable on a phone; no script, no network requests. A file is readable by you alone.
-
-examples:
-  hermes-watchdog report
-  hermes-watchdog report --since 30d --format markdown
-  hermes-watchdog report --format html --output week.html
-  hermes-watchdog report --language zh
-  hermes-watchdog report --all-profiles"""
-
-
-def _add_report(commands: Any) -> None:
-    report = add_command(commands, "report", run_report, REPORT)
-    report.add_argument(
-        "--format",
-        choices=("text", "markdown", "html", "json"),
-        default="text",
-        help="text (default), markdown, html or json",
-    )
-    report.add_argument(
-        "--json", dest="format", action="store_const", const="json", help="the same as --format json"
-    )
-    report.add_argument(
-        "--since", type=a_duration, default=timedelta(days=7), metavar="7d", help="how far back (default 7d)"
-    )
-    report.add_argument("--output", metavar="FILE", help="write it there instead of printing it")
-    report.add_argument("--all-profiles", action="store_true", help="for this home and each of its profiles")
-    add_language(report)
-    add_common(report, json=False)
-
-
+@command(
+    "report",
+    choice("--format", FORMS, "text (default), markdown, html or json", default="text"),
+    flag("--json", "the same as --format json", dest="format", action="store_const", const="json"),
+    option("--since", "7d", "how far back (default 7d)", type=a_duration, default=timedelta(days=7)),
+    option("--output", "FILE", "write it there instead of printing it"),
+    PROFILES,
+    LANGUAGE,
+    json=False,
+)
 def run_report(args: argparse.Namespace) -> int:
+    """
+    Incidents over time, how soon they were noticed and resolved, what was done, and what was not seen and why.
+    The HTML is one file with a timeline, readable on a phone; no script, no network requests. A file is readable by you alone.
+
+    examples:
+      hermes-watchdog report
+      hermes-watchdog report --since 30d --format markdown
+      hermes-watchdog report --format html --output week.html
+      hermes-watchdog report --language zh
+      hermes-watchdog report --all-profiles
+    """
     start = job_of(args).now - args.since
     jobs = jobs_of(args)
     if args.format == "html" and len(jobs) > 1:

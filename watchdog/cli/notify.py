@@ -9,11 +9,11 @@ from typing import Any
 
 from watchdog.approval.channels import base as replies
 from watchdog.approval.questions import refused
+from watchdog.cli.command import a_duration, command, flag, number_of, option
 from watchdog.cli.context import (
     CONFIG,
     WELL,
     WRONG,
-    Job,
     command_of,
     complain,
     job_of,
@@ -21,8 +21,8 @@ from watchdog.cli.context import (
     print_json,
     store_of,
 )
-from watchdog.cli.parser import a_duration, a_silence, add_command, add_common
 from watchdog.errors import WatchdogError
+from watchdog.job import Job
 from watchdog.notify import deliver
 from watchdog.notify.compose import test_message
 from watchdog.notify.context import MessageContext
@@ -35,75 +35,33 @@ from watchdog.system.users import person
 from watchdog.text import clock, iso, spell
 
 LONGEST = timedelta(days=31)
-
-EXAMPLES = {
-    "notify": """\
-examples:
-  hermes-watchdog notify                   who gets which messages, without any address
-  hermes-watchdog notify --test            send a real message to each target and say what happened
-  hermes-watchdog notify --test --tag ops  only to the targets with this tag
-
-Targets are Apprise URLs in settings.yaml under notify: targets:, or, without a settings file, in the environment
-variable HERMES_WATCHDOG_NOTIFY. They are secrets and are never shown.
-
-exit codes: 0 every target was reached · 1 at least one was not · 2 there is no target""",
-    "silence": """\
-No messages about it until that time. It is still watched, and reported then if it is still there.
-
-examples:
-  hermes-watchdog silence provider-errors --for 2h --because 'their status page says so'
-  hermes-watchdog silence telegram/42 --for 1d --because 'test chat'
-  hermes-watchdog silence 'session-stuck telegram/42' --for 30m --because 'long build'
-  hermes-watchdog silences                 what is silenced, by whom, until when
-  hermes-watchdog unsilence 3              undo""",
-    "silences": """\
-examples:
-  hermes-watchdog silences
-  hermes-watchdog silences --json""",
-    "unsilence": """\
-examples:
-  hermes-watchdog silences                 shows the numbers
-  hermes-watchdog unsilence 3""",
-    "maintenance": """\
-While it is on there are no messages, questions or actions; what is still wrong afterwards is reported then.
-
-examples:
-  hermes-watchdog maintenance on --for 2h --because 'new disk'
-  hermes-watchdog maintenance              is it on?
-  hermes-watchdog maintenance off""",
-}
+HOW_LONG, WHY = "such as 30m, 2h or 1d; at most 31d", "the reason, for others who look"
 
 
-def add_arguments(commands: Any) -> None:
-    made = {}
-    for name, examples in EXAMPLES.items():
-        made[name] = add_command(commands, name, RUN[name], examples)
-        add_common(made[name])
-    made["notify"].add_argument("--test", action="store_true", help="send a real message to each target")
-    made["notify"].add_argument("--tag", metavar="TAG", help="only the targets with this tag")
-    made["silence"].add_argument("what", metavar="RULE|KEY", help="a rule's id, a key, or both in quotes")
-    for name, required in (("silence", True), ("maintenance", False)):
-        made[name].add_argument(
-            "--for",
-            dest="span",
-            metavar="TIME",
-            type=_span,
-            required=required,
-            help="such as 30m, 2h or 1d; at most 31d",
-        )
-    made["silence"].add_argument(
-        "--because", metavar="WORDS", required=True, help="the reason, for others who look"
-    )
-    made["unsilence"].add_argument("id", metavar="SILENCE", type=a_silence, help="number of the silence")
-    made["maintenance"].add_argument(
-        "switch", metavar="on|off", nargs="?", choices=("on", "off"), help="without it: say whether it is on"
-    )
-    made["maintenance"].add_argument(
-        "--because", metavar="WORDS", default="planned work", help="the reason, for others who look"
-    )
+def _span(text: str) -> timedelta:
+    span = a_duration(text)
+    if not timedelta(0) < span <= LONGEST:
+        raise WatchdogError(f"'{text}' is out of range; at most 31d")
+    return span
 
 
+@command(
+    "notify",
+    flag("--test", "send a real message to each target"),
+    option("--tag", "TAG", "only the targets with this tag"),
+)
 def run_notify(args: argparse.Namespace) -> int:
+    """
+    examples:
+      hermes-watchdog notify                   who gets which messages, without any address
+      hermes-watchdog notify --test            send a real message to each target and say what happened
+      hermes-watchdog notify --test --tag ops  only to the targets with this tag
+
+    Targets are Apprise URLs in settings.yaml under notify: targets:, or, without a settings file, in the environment
+    variable HERMES_WATCHDOG_NOTIFY. They are secrets and are never shown.
+
+    exit codes: 0 every target was reached · 1 at least one was not · 2 there is no target
+    """
     job = job_of(args)
     settings = job.settings.notify
     targets = [target for target in settings.targets if not args.tag or args.tag in target.tags]
@@ -147,7 +105,23 @@ def run_notify(args: argparse.Namespace) -> int:
     return WELL if all(ok for _, ok, _, _ in lines) else WRONG
 
 
+@command(
+    "silence",
+    option("what", "RULE|KEY", "a rule's id, a key, or both in quotes"),
+    option("--for", "TIME", HOW_LONG, dest="span", type=_span, required=True),
+    option("--because", "WORDS", WHY, required=True),
+)
 def run_silence(args: argparse.Namespace) -> int:
+    """
+    No messages about it until that time. It is still watched, and reported then if it is still there.
+
+    examples:
+      hermes-watchdog silence provider-errors --for 2h --because 'their status page says so'
+      hermes-watchdog silence telegram/42 --for 1d --because 'test chat'
+      hermes-watchdog silence 'session-stuck telegram/42' --for 30m --because 'long build'
+      hermes-watchdog silences                 what is silenced, by whom, until when
+      hermes-watchdog unsilence 3              undo
+    """
     job = job_of(args)
     if args.what == "*":
         complain(f"to silence everything: {command_of(job)} maintenance on --for 2h")
@@ -170,7 +144,13 @@ def run_silence(args: argparse.Namespace) -> int:
     return WELL
 
 
+@command("silences")
 def run_silences(args: argparse.Namespace) -> int:
+    """
+    examples:
+      hermes-watchdog silences
+      hermes-watchdog silences --json
+    """
     job = job_of(args)
     need_known(job)
     store = job.look_at_store()
@@ -184,7 +164,13 @@ def run_silences(args: argparse.Namespace) -> int:
     return WELL
 
 
+@command("unsilence", option("id", "SILENCE", "number of the silence", type=number_of("a silence")))
 def run_unsilence(args: argparse.Namespace) -> int:
+    """
+    examples:
+      hermes-watchdog silences                 shows the numbers
+      hermes-watchdog unsilence 3
+    """
     job = job_of(args)
     with store_of(job) as store:
         ended = messages.unsilence(store, args.id, job.now)
@@ -197,7 +183,21 @@ def run_unsilence(args: argparse.Namespace) -> int:
     return WELL if ended else CONFIG
 
 
+@command(
+    "maintenance",
+    option("switch", "on|off", "without it: say whether it is on", nargs="?", choices=("on", "off")),
+    option("--for", "TIME", HOW_LONG, dest="span", type=_span),
+    option("--because", "WORDS", WHY, default="planned work"),
+)
 def run_maintenance(args: argparse.Namespace) -> int:
+    """
+    While it is on there are no messages, questions or actions; what is still wrong afterwards is reported then.
+
+    examples:
+      hermes-watchdog maintenance on --for 2h --because 'new disk'
+      hermes-watchdog maintenance              is it on?
+      hermes-watchdog maintenance off
+    """
     job = job_of(args)
     need_known(job)
     if args.switch == "on":
@@ -222,22 +222,6 @@ def run_maintenance(args: argparse.Namespace) -> int:
     else:
         print("No maintenance.")
     return WELL
-
-
-RUN = {
-    "notify": run_notify,
-    "silence": run_silence,
-    "silences": run_silences,
-    "unsilence": run_unsilence,
-    "maintenance": run_maintenance,
-}
-
-
-def _span(text: str) -> timedelta:
-    span = a_duration(text)
-    if not timedelta(0) < span <= LONGEST:
-        raise argparse.ArgumentTypeError(f"'{text}' is out of range; at most 31d")
-    return span
 
 
 def _show(args: argparse.Namespace, targets: Any, channels: Any) -> int:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import argparse
 import re
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
 from difflib import get_close_matches
-from functools import partial
 from typing import Any
 
 from watchdog import __version__
+from watchdog.cli import command
 from watchdog.cli.main import COMMANDS, EXAMPLES, WHERE, module
-from watchdog.config.settings import LANGUAGES
+from watchdog.errors import WatchdogError
 from watchdog.notify.run import own_command
-from watchdog.text import duration
 
 PROGRAM = "hermes-watchdog"
 
@@ -174,10 +173,59 @@ def make_parser(wanted: str | None = None) -> argparse.ArgumentParser:
     commands: Any = top.add_subparsers(
         dest="command", metavar="COMMAND", title="commands", parser_class=Parser, required=True
     )
-    modules = [COMMANDS[wanted][0]] if wanted else dict.fromkeys(name for name, _ in COMMANDS.values())
-    for name in modules:
-        module(name).add_arguments(commands)
+    for name in [wanted] if wanted else COMMANDS:
+        add_command(commands, name, COMMANDS[name][1])
     return top
+
+
+def add_command(commands: Any, name: str, about: str) -> None:
+    """A command as its module notes it, or a part of one (`rules list`), with its options and its help."""
+    named = module(COMMANDS[name.split()[0]][0])
+    if hasattr(named, "add_arguments"):
+        named.add_arguments(commands)
+        return
+    known = command.COMMANDS[name]
+    made: argparse.ArgumentParser = commands.add_parser(
+        name.split()[-1],
+        help=about,
+        description=known.about if name in PARTS and known.about else about[0].upper() + about[1:] + ".",
+        epilog=known.text,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    if parts := PARTS.get(name):
+        below = made.add_subparsers(dest="part", metavar="|".join(parts), required=True)
+        for part in parts:
+            add_command(below, f"{name} {part}", command.COMMANDS[f"{name} {part}"].about)
+        return
+    made.set_defaults(run=known.run)
+    for option in known.options:
+        if isinstance(option, command.OneOf):
+            group = made.add_mutually_exclusive_group(required=option.required)
+            for one in option.options:
+                _add(group, one)
+        else:
+            _add(made, option)
+    if known.where:
+        add_common(made, known.json)
+
+
+def _add(parser: Any, option: command.Option) -> None:
+    more = dict(option.more)
+    if "type" in more:
+        more["type"] = _read_by(more["type"])
+    parser.add_argument(option.name, **more)
+
+
+def _read_by(read: Callable[[str], object]) -> Callable[[str], object]:
+    """What a word means; a mistake is told as argparse tells its own."""
+
+    def reading(text: str) -> object:
+        try:
+            return read(text)
+        except WatchdogError as error:
+            raise argparse.ArgumentTypeError(error.calling(program())) from None
+
+    return reading
 
 
 def command_first(words: list[str]) -> list[str]:
@@ -216,20 +264,6 @@ def hint(word: str) -> str:
     return f"there is no command '{word}'" + (f"; did you mean '{near[0]}'?" if near else "")
 
 
-def add_command(commands: Any, name: str, run: Any, examples: str) -> argparse.ArgumentParser:
-    """A command with its line of help, its examples and what it runs."""
-    about = COMMANDS[name][1]
-    made: argparse.ArgumentParser = commands.add_parser(
-        name,
-        help=about,
-        description=about[0].upper() + about[1:] + ".",
-        epilog=examples,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    made.set_defaults(run=run)
-    return made
-
-
 def add_common(parser: argparse.ArgumentParser, json: bool = True) -> None:
     """--home, --config, --state, and --json."""
     group = parser.add_argument_group("where")
@@ -252,42 +286,3 @@ def add_common(parser: argparse.ArgumentParser, json: bool = True) -> None:
         parser.add_argument(
             "--json", action="store_true", help="print JSON for scripts instead of text for people"
         )
-
-
-def add_language(parser: argparse.ArgumentParser) -> None:
-    """--language."""
-    parser.add_argument(
-        "--language", choices=LANGUAGES, help="en or zh (default: notify: language: of your settings)"
-    )
-
-
-def a_time(text: str) -> datetime:
-    """A time on the command line; without a zone it is one of the logs' zone, which only the settings know."""
-    if text == "now":
-        return datetime.now(UTC)
-    try:
-        return datetime.fromisoformat(text.replace(",", "."))
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"'{text}' is not a time; write '2026-05-19 10:41:00' (in the logs' time zone) or 2026-05-19T10:41:00+02:00"
-        ) from None
-
-
-def a_number(text: str, of: str) -> int:
-    """The number of a plan, an incident or a silence."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(
-            f"'{text}' is not the number of {of}; see: {program()} {of.split()[1]}s"
-        )
-    return int(text)
-
-
-a_plan, an_incident, a_silence = (partial(a_number, of=of) for of in ("a plan", "an incident", "a silence"))
-
-
-def a_duration(text: str) -> timedelta:
-    """A duration on the command line: 90s, 15m, 2h."""
-    try:
-        return duration(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None

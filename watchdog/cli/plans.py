@@ -5,25 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from watchdog.approval import record as approval
 from watchdog.approval.record import COMMAND_LINE, LENGTH, GivenAnswer
-from watchdog.cli.context import (
-    CONFIG,
-    WELL,
-    WRONG,
-    Job,
-    colours,
-    command_of,
-    job_of,
-    need_known,
-    paint,
-    print_json,
-    store_of,
-)
-from watchdog.cli.parser import a_plan, add_command, add_common, add_language
+from watchdog.cli.command import LANGUAGE, command, flag, number_of, option
+from watchdog.cli.context import CONFIG, WELL, WRONG, command_of, job_of, need_known, print_json, store_of
 from watchdog.errors import WatchdogError
+from watchdog.job import Job
 from watchdog.model import Outcome, Reason, plain
 from watchdog.model.plan_reasons import Note
 from watchdog.notify.translate import in_english
@@ -46,86 +34,24 @@ from watchdog.store import Store
 from watchdog.store import plans as rows
 from watchdog.store.plans import Stored
 from watchdog.system.users import person
-from watchdog.text import harmless, iso
+from watchdog.text import colours, harmless, iso, paint
 
-EXAMPLES = {
-    "plans": """\
-examples:
-  hermes-watchdog plans               open questions first, then what waits, then what became of the others
-  hermes-watchdog plans --json
-
-exit codes: 0 nothing waits · 1 a question is open, a plan is on hold or was interrupted, or the watchdog is disarmed""",
-    "plan": """\
-examples:
-  hermes-watchdog plan 7              steps, side effects, evidence, output of what was done
-  hermes-watchdog plan 7 --code       also make a fresh code to answer with, for this shell""",
-    "approve": """\
-Without a code, on a terminal, it shows the plan and asks. A code is for exactly the commands that 'plan' shows, works
-once, and is void after the time in the message. Before acting the watchdog looks again: when the fault is gone, or the
-plan would be another one by now, nothing is done.
-
-examples:
-  hermes-watchdog approve             shows the plan and asks y/n
-  hermes-watchdog approve K7MNPQRS    the code from the message
-  hermes-watchdog approve -           read the code from standard input, so that no process list shows it
-
-exit codes: 0 done and verified · 1 not done, or it did not help · 2 the code or the arguments are wrong""",
-    "refuse": """\
-The same fix is not proposed again for some hours (settings: approval: refused_for).
-
-examples:
-  hermes-watchdog refuse              shows the plan and asks y/n
-  hermes-watchdog refuse K7MNPQRS""",
-    "arm": """\
-The watchdog disarms itself when an action did not help or the fault came back. Look at the cause first.
-
-examples:
-  hermes-watchdog arm --because 'disk replaced'
-  hermes-watchdog arm --forget        also try again what failed before""",
-    "disarm": """\
-examples:
-  hermes-watchdog disarm --because 'migrating the server this week'""",
-    "resume": """\
-Steps that were finished are not repeated. A command that may have run half way is not started again.
-
-examples:
-  hermes-watchdog plan 7              first see where it stopped
-  hermes-watchdog resume 7""",
-    "abandon": """\
-examples:
-  hermes-watchdog abandon 7""",
-}
+ID = option("id", "PLAN", "number of the plan", type=number_of("a plan"))
+CODE = option(
+    "code", "CODE", "the eight characters from the message; - reads them from standard input", nargs="?"
+)
+BECAUSE = option("--because", "WORDS", "the reason, for the audit and for the next person", default="")
 
 
-def add_arguments(commands: Any) -> None:
-    made = {}
-    for name, examples in EXAMPLES.items():
-        made[name] = add_command(commands, name, RUN[name], examples)
-        add_language(made[name])
-        add_common(made[name])
-    for name in ("plan", "resume", "abandon"):
-        made[name].add_argument("id", metavar="PLAN", type=a_plan, help="number of the plan")
-    made["plan"].add_argument("--code", action="store_true", help="make a code to answer with in this shell")
-    for name in ("approve", "refuse"):
-        made[name].add_argument(
-            "code",
-            metavar="CODE",
-            nargs="?",
-            help="the eight characters from the message; - reads them from standard input",
-        )
-    for name in ("arm", "disarm"):
-        made[name].add_argument(
-            "--because",
-            metavar="WORDS",
-            default="",
-            help="the reason, for the audit and for the next person",
-        )
-    made["arm"].add_argument(
-        "--forget", action="store_true", help="a fix that failed may be tried again for the same fault"
-    )
-
-
+@command("plans", LANGUAGE)
 def run_plans(args: argparse.Namespace) -> int:
+    """
+    examples:
+      hermes-watchdog plans               open questions first, then what waits, then what became of the others
+      hermes-watchdog plans --json
+
+    exit codes: 0 nothing waits · 1 a question is open, a plan is on hold or was interrupted, or the watchdog is disarmed
+    """
     job = job_of(args)
     need_known(job)
     store = job.look_at_store()
@@ -165,7 +91,13 @@ def run_plans(args: argparse.Namespace) -> int:
     return WRONG if waiting or unasked or disarmed else WELL
 
 
+@command("plan", ID, flag("--code", "make a code to answer with in this shell"), LANGUAGE)
 def run_plan(args: argparse.Namespace) -> int:
+    """
+    examples:
+      hermes-watchdog plan 7              steps, side effects, evidence, output of what was done
+      hermes-watchdog plan 7 --code       also make a fresh code to answer with, for this shell
+    """
     job = job_of(args)
     store = job.look_at_store()
     stored = _get(store, args.id, job)
@@ -197,7 +129,36 @@ def _need_open(stored: Stored, job: Job) -> None:
         raise WatchdogError(f"plan {stored.id} is {state}; there is nothing to answer")
 
 
-def run_answer(args: argparse.Namespace) -> int:
+@command("approve", CODE, LANGUAGE)
+def run_approve(args: argparse.Namespace) -> int:
+    """
+    Without a code, on a terminal, it shows the plan and asks. A code is for exactly the commands that 'plan' shows, works
+    once, and is void after the time in the message. Before acting the watchdog looks again: when the fault is gone, or the
+    plan would be another one by now, nothing is done.
+
+    examples:
+      hermes-watchdog approve             shows the plan and asks y/n
+      hermes-watchdog approve K7MNPQRS    the code from the message
+      hermes-watchdog approve -           read the code from standard input, so that no process list shows it
+
+    exit codes: 0 done and verified · 1 not done, or it did not help · 2 the code or the arguments are wrong
+    """
+    return _answer(args)
+
+
+@command("refuse", CODE, LANGUAGE)
+def run_refuse(args: argparse.Namespace) -> int:
+    """
+    The same fix is not proposed again for some hours (settings: approval: refused_for).
+
+    examples:
+      hermes-watchdog refuse              shows the plan and asks y/n
+      hermes-watchdog refuse K7MNPQRS
+    """
+    return _answer(args)
+
+
+def _answer(args: argparse.Namespace) -> int:
     """Take a yes or no by code, or by asking; a yes is carried out here and now."""
     job = job_of(args)
     if args.code is None:
@@ -302,54 +263,66 @@ def _print_outcomes(args: argparse.Namespace, job: Job, outcomes: tuple[Outcome,
     return WELL if ok else WRONG
 
 
+@command(
+    "arm", BECAUSE, flag("--forget", "a fix that failed may be tried again for the same fault"), LANGUAGE
+)
 def run_arm(args: argparse.Namespace) -> int:
+    """
+    The watchdog disarms itself when an action did not help or the fault came back. Look at the cause first.
+
+    examples:
+      hermes-watchdog arm --because 'disk replaced'
+      hermes-watchdog arm --forget        also try again what failed before
+    """
     job = job_of(args)
-    need_known(job)
     with store_of(job) as store:
-        if args.command == "arm":
-            changed = approval.arm(store, person(), job.now, args.because, args.forget)
-            message = "armed: approved plans are carried out again" if changed else "it was armed already"
-        else:
-            changed = approval.disarm(store, _because(args), job.now, person())
-            message = (
-                f"disarmed: watches and notifies only; re-arm with: {command_of(job)} arm"
-                if changed
-                else "it was disarmed already"
-            )
-    _say(args, message, True)
+        changed = approval.arm(store, person(), job.now, args.because, args.forget)
+    _say(args, "armed: approved plans are carried out again" if changed else "it was armed already", True)
     return WELL
 
 
-def _because(args: argparse.Namespace) -> Reason:
-    return plain(args.because) if args.because else Reason(Note.BY_HAND)
+@command("disarm", BECAUSE, LANGUAGE)
+def run_disarm(args: argparse.Namespace) -> int:
+    """
+    examples:
+      hermes-watchdog disarm --because 'migrating the server this week'
+    """
+    job = job_of(args)
+    reason = plain(args.because) if args.because else Reason(Note.BY_HAND)
+    with store_of(job) as store:
+        changed = approval.disarm(store, reason, job.now, person())
+    done = f"disarmed: watches and notifies only; re-arm with: {command_of(job)} arm"
+    _say(args, done if changed else "it was disarmed already", True)
+    return WELL
 
 
+@command("resume", ID, LANGUAGE)
 def run_resume(args: argparse.Namespace) -> int:
+    """
+    Steps that were finished are not repeated. A command that may have run half way is not started again.
+
+    examples:
+      hermes-watchdog plan 7              first see where it stopped
+      hermes-watchdog resume 7
+    """
     job = job_of(args)
     with store_of(job) as store:
         _get(store, args.id, job)
         return _act(args, job, store, args.id, going_on=True)
 
 
+@command("abandon", ID, LANGUAGE)
 def run_abandon(args: argparse.Namespace) -> int:
+    """
+    examples:
+      hermes-watchdog abandon 7
+    """
     job = job_of(args)
     with store_of(job) as store:
         _get(store, args.id, job)
         outcome = abandon(args.id, store, machine_of(job), person())
     _say(args, _sentence(args, job, outcome.reason), True, args.id)
     return WELL
-
-
-RUN = {
-    "plans": run_plans,
-    "plan": run_plan,
-    "approve": run_answer,
-    "refuse": run_answer,
-    "arm": run_arm,
-    "disarm": run_arm,
-    "resume": run_resume,
-    "abandon": run_abandon,
-}
 
 
 def _get(store: Store | None, number: int, job: Job) -> Stored:

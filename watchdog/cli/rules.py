@@ -7,22 +7,24 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from watchdog.cli.context import CONFIG, WELL, WRONG, Job, colours, job_of, paint, print_json
-from watchdog.cli.parser import add_command, add_common
+from watchdog.cli.command import choice, command, flag, option, parts_of
+from watchdog.cli.context import CONFIG, WELL, WRONG, job_of, print_json
 from watchdog.config.lines import read_word
 from watchdog.config.recipes import read_recipe
 from watchdog.config.rulebook import Vocabulary
 from watchdog.config.rules import check_names, load_lines, read_file, read_rule, shipped_folder, unknown_auto
 from watchdog.config.yaml import _near
 from watchdog.errors import ConfigError, Problem, WatchdogError
-from watchdog.job import load_rules, rule_kinds
+from watchdog.job import Job, load_rules, rule_kinds
 from watchdog.model import LOGS, Rule
 from watchdog.service.line_report import Known, line_report
 from watchdog.service.new_rule import Draft, draft_rule, write_rule
 from watchdog.service.samples import Result, check_line, find_cases, run_case
-from watchdog.text import counted
+from watchdog.text import colours, counted, paint
 
-RULES = """\
+parts_of(
+    "rules",
+    """\
 Your own rules live in detect/ and recipes/ of the configuration folder; the same id replaces a shipped rule,
 'enabled: false' switches it off.
 
@@ -32,93 +34,19 @@ examples:
   hermes-watchdog rules lint                       every mistake in your own rules and settings, with its line
   hermes-watchdog rules lint my-rule.yaml
   hermes-watchdog rules test --samples samples/logs session-stuck
-  hermes-watchdog rules lines --from ~/.hermes/logs/agent.log     which lines of a log are known"""
+  hermes-watchdog rules lines --from ~/.hermes/logs/agent.log     which lines of a log are known""",
+)
 
 SHOWN = 20  # kinds of lines
-PARTS = {
-    "list": (
-        "what is watched, and where each rule comes from",
-        "examples:\n  hermes-watchdog rules list\n  hermes-watchdog rules list --json",
-    ),
-    "show": (
-        "one rule or recipe as it stands in its file",
-        "examples:\n  hermes-watchdog rules show session-stuck\n  hermes-watchdog rules show restart-gateway",
-    ),
-    "lint": (
-        "every mistake, as file:line: what, and what to write instead",
-        "examples:\n  hermes-watchdog rules lint\n  hermes-watchdog rules lint my-rule.yaml my-rules/\n\n"
-        "exit codes: 0 no mistakes · 2 mistakes",
-    ),
-    "test": (
-        "run the test cases of rules: folders of logs, and what must be found in them",
-        "examples:\n  hermes-watchdog rules test\n  hermes-watchdog rules test session-stuck --samples samples/logs\n\n"
-        "exit codes: 0 every case as expected · 1 at least one is not, or could not be read",
-    ),
-    "lines": (
-        "which lines of a log are known, which go on in a new way, which are unknown, and how often",
-        "The first thing to run on a new Hermes release.\n\n"
-        "examples:\n  hermes-watchdog rules lines --from ~/.hermes/logs/agent.log\n"
-        "  hermes-watchdog rules lines --from agent.log --json\n\n"
-        "exit codes: 0 no known line goes on in a new way · 1 at least one does",
-    ),
-}
-
-NEW_RULE = """\
-Makes a rule from one line of a log: what is constant becomes its pattern, numbers and ids are left open. Also makes two
-test cases, one with the line (the rule must fire) and one without (it must not), runs them, and says what to edit.
---dry-run shows all of it and writes nothing.
-
-examples:
-  hermes-watchdog new-rule '2026-05-19 10:15:00,123 ERROR tools.mcp: server files crashed (exit 137)'
-  hermes-watchdog new-rule '2026-05-19 10:15:00,123 ERROR tools.mcp: server files crashed (exit 137)' --id mcp-crashed
-  hermes-watchdog new-rule --in agent.log --dry-run '2026-05-19 10:15:00,123 ERROR tools.mcp: crashed'
-
-exit codes: 0 written, and both cases are as expected · 1 a case is not · 2 the line cannot be a rule"""
 
 
-def add_arguments(commands: Any) -> None:
-    rules = add_command(commands, "rules", None, RULES)
-    parts = rules.add_subparsers(dest="part", metavar="list|show|lint|test|lines", required=True)
-    run = {"list": run_list, "show": run_show, "lint": run_lint, "test": run_test, "lines": run_lines}
-    made: dict[str, argparse.ArgumentParser] = {}
-    for name, (about, examples) in PARTS.items():
-        made[name] = parts.add_parser(
-            name,
-            help=about,
-            description=about[0].upper() + about[1:] + ".",
-            epilog=examples,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        made[name].set_defaults(run=run[name])
-        add_common(made[name])
-    made["show"].add_argument("id", metavar="RULE", help="the id of a rule or recipe")
-    made["lint"].add_argument(
-        "path", nargs="*", metavar="PATH", help="rule files or folders (default: the shipped and your own)"
-    )
-    made["test"].add_argument("id", nargs="*", metavar="RULE", help="only the cases of these rules")
-    made["test"].add_argument(
-        "--samples",
-        metavar="DIR",
-        help="folder with <rule>/fires-…/ and quiet-…/ (default: samples/logs here, in your configuration folder, or in the checkout)",
-    )
-    made["lines"].add_argument(
-        "--from", dest="log", metavar="LOG", required=True, help="a log of the gateway, such as agent.log"
-    )
-    new = add_command(commands, "new-rule", run_new_rule, NEW_RULE)
-    new.add_argument("line", metavar="LINE", help="one line of a log, in quotes")
-    new.add_argument("--id", metavar="ID", default="", help="the rule's id (default: made from the line)")
-    new.add_argument(
-        "--in",
-        dest="source",
-        choices=LOGS,
-        default="gateway.log",
-        help="which log the line is from (default gateway.log)",
-    )
-    new.add_argument("--dry-run", action="store_true", help="show the rule and its cases, write nothing")
-    add_common(new)
-
-
+@command("rules list", about="what is watched, and where each rule comes from")
 def run_list(args: argparse.Namespace) -> int:
+    """
+    examples:
+      hermes-watchdog rules list
+      hermes-watchdog rules list --json
+    """
     book = job_of(args).book
     if args.json:
         print_json([_rule_json(rule) for rule in book.rules])
@@ -139,7 +67,17 @@ def run_list(args: argparse.Namespace) -> int:
     return WELL
 
 
+@command(
+    "rules show",
+    option("id", "RULE", "the id of a rule or recipe"),
+    about="one rule or recipe as it stands in its file",
+)
 def run_show(args: argparse.Namespace) -> int:
+    """
+    examples:
+      hermes-watchdog rules show session-stuck
+      hermes-watchdog rules show restart-gateway
+    """
     job = job_of(args)
     rule = job.book.rule(args.id)
     recipe = job.book.recipes.get(args.id)
@@ -178,7 +116,19 @@ def _rule_json(rule: Rule) -> dict[str, Any]:
     }
 
 
+@command(
+    "rules lint",
+    option("path", "PATH", "rule files or folders (default: the shipped and your own)", nargs="*"),
+    about="every mistake, as file:line: what, and what to write instead",
+)
 def run_lint(args: argparse.Namespace) -> int:
+    """
+    examples:
+      hermes-watchdog rules lint
+      hermes-watchdog rules lint my-rule.yaml my-rules/
+
+    exit codes: 0 no mistakes · 2 mistakes
+    """
     problems: tuple[Any, ...] = ()
     try:
         if args.path:
@@ -262,7 +212,24 @@ def _test_lines(job: Job) -> None:
         raise ConfigError(problems)
 
 
+@command(
+    "rules test",
+    option("id", "RULE", "only the cases of these rules", nargs="*"),
+    option(
+        "--samples",
+        "DIR",
+        "folder with <rule>/fires-…/ and quiet-…/ (default: samples/logs here, in your configuration folder, or in the checkout)",
+    ),
+    about="run the test cases of rules: folders of logs, and what must be found in them",
+)
 def run_test(args: argparse.Namespace) -> int:
+    """
+    examples:
+      hermes-watchdog rules test
+      hermes-watchdog rules test session-stuck --samples samples/logs
+
+    exit codes: 0 every case as expected · 1 at least one is not, or could not be read
+    """
     job = job_of(args)
     candidates = (
         [Path(args.samples)]
@@ -289,7 +256,21 @@ def run_test(args: argparse.Namespace) -> int:
     return WRONG if any(result.wrong for result in results) else WELL
 
 
+@command(
+    "rules lines",
+    option("--from", "LOG", "a log of the gateway, such as agent.log", dest="log", required=True),
+    about="which lines of a log are known, which go on in a new way, which are unknown, and how often",
+)
 def run_lines(args: argparse.Namespace) -> int:
+    """
+    The first thing to run on a new Hermes release.
+
+    examples:
+      hermes-watchdog rules lines --from ~/.hermes/logs/agent.log
+      hermes-watchdog rules lines --from agent.log --json
+
+    exit codes: 0 no known line goes on in a new way · 1 at least one does
+    """
     job = job_of(args)
     found, without = line_report(Path(args.log), *load_lines(shipped_folder(), job.config))
     changed = any(count.known is Known.TAIL for count in found)
@@ -338,7 +319,26 @@ def _print_results(results: list[Result]) -> None:
     print(f"{good} as expected, {bad} not.", file=sys.stderr if bad else sys.stdout)
 
 
+@command(
+    "new-rule",
+    option("line", "LINE", "one line of a log, in quotes"),
+    option("--id", "ID", "the rule's id (default: made from the line)", default=""),
+    choice("--in", LOGS, "which log the line is from (default gateway.log)", dest="source", default=LOGS[0]),
+    flag("--dry-run", "show the rule and its cases, write nothing"),
+)
 def run_new_rule(args: argparse.Namespace) -> int:
+    """
+    Makes a rule from one line of a log: what is constant becomes its pattern, numbers and ids are left open. Also makes two
+    test cases, one with the line (the rule must fire) and one without (it must not), runs them, and says what to edit.
+    --dry-run shows all of it and writes nothing.
+
+    examples:
+      hermes-watchdog new-rule '2026-05-19 10:15:00,123 ERROR tools.mcp: server files crashed (exit 137)'
+      hermes-watchdog new-rule '2026-05-19 10:15:00,123 ERROR tools.mcp: server files crashed (exit 137)' --id mcp-crashed
+      hermes-watchdog new-rule --in agent.log --dry-run '2026-05-19 10:15:00,123 ERROR tools.mcp: crashed'
+
+    exit codes: 0 written, and both cases are as expected · 1 a case is not · 2 the line cannot be a rule
+    """
     job = job_of(args)
     draft = draft_rule(args.line, args.source, args.id, job.settings.zone, job.book.vocabulary)
     if draft.id in {rule.id for rule in job.book.rules} | job.book.off.keys():

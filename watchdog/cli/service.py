@@ -10,84 +10,51 @@ from pathlib import Path
 from typing import Any
 
 from watchdog import web
-from watchdog.cli.context import WELL, Job, colours, command_of, job_of, need_home, paint, print_json
-from watchdog.cli.parser import a_duration, add_command, add_common
+from watchdog.cli.command import OneOf, Option, a_duration, command, flag, option
+from watchdog.cli.context import WELL, command_of, job_of, need_home, print_json
 from watchdog.errors import ConfigError, WatchdogError
 from watchdog.gateway.machine import measure_machine
-from watchdog.job import find_job, profiles
+from watchdog.job import Job, find_job, profiles
 from watchdog.service import failure, install
 from watchdog.service.check import check_once
 from watchdog.service.daemon import Daemon, heard, say
 from watchdog.service.hardening import sandbox_for, written_elsewhere
 from watchdog.service.install import Entry
+from watchdog.text import colours, paint
 from watchdog.web.listen import DEFAULT, listening
 
-EXAMPLES = {
-    "run": """\
-Each rule's 'every:' is a trigger; rules that are due at the same moment make one check. Edited rules and settings are
-used within seconds; an edit with a mistake is reported with its line and the last good set stays in force. While a
-question is open, answers are read every 20 seconds. SIGTERM stops it: at once between checks, after a repair that has
-begun. Under systemd it reports that it is ready and alive.
-
-examples:
-  hermes-watchdog run                       in a terminal; Ctrl-C ends it
-  hermes-watchdog install --daemon          as a service, started at boot""",
-    "install": """\
-Shows the entry, then writes it for this user and this home. Doing it twice changes nothing; 'uninstall' removes exactly it.
-
-examples:
-  hermes-watchdog install --cron --dry-run           show the line, write nothing
-  hermes-watchdog install --cron                     every 15 minutes
-  hermes-watchdog install --cron --every '0 8,14,22 * * *'
-  hermes-watchdog install --systemd-timer --every 5m
-  hermes-watchdog install --daemon                   the long-running mode as a service
-  hermes-watchdog install --cron --all-profiles      one entry for each profile of the home""",
-    "uninstall": """\
-examples:
-  hermes-watchdog uninstall --dry-run
-  hermes-watchdog uninstall                          cron line, timer and service of this home
-  hermes-watchdog uninstall --all-profiles""",
-}
+SHOW = (
+    flag("--dry-run", "show it, change nothing"),
+    flag("--all-profiles", "for the home and each of its profiles"),
+)
 
 
-def add_arguments(commands: Any) -> None:
-    _add_service(commands)
-    _add_serve(commands)
+def _kind(name: str, about: str) -> Option:
+    return flag(name, about, dest="kind", action="store_const", const=name[2:])
 
 
-def _add_service(commands: Any) -> None:
-    made = {}
-    for name, examples in EXAMPLES.items():
-        made[name] = add_command(commands, name, RUN[name], examples)
-        add_common(made[name], json=name != "run")
-    made["run"].add_argument(
+@command(
+    "run",
+    option(
         "--stop-limit",
+        "10m",
+        "how long a stop waits for a repair (default 10m)",
         type=a_duration,
         default=timedelta(minutes=10),
-        metavar="10m",
-        help="how long a stop waits for a repair (default 10m)",
-    )
-    kinds = made["install"].add_mutually_exclusive_group(required=True)
-    for flag, about in (
-        ("--cron", "a line in this user's crontab"),
-        ("--systemd-timer", "a systemd timer"),
-        ("--daemon", "the long-running mode as a systemd service"),
-    ):
-        kinds.add_argument(flag, dest="kind", action="store_const", const=flag[2:], help=about)
-    made["install"].add_argument(
-        "--every",
-        default="15m",
-        metavar="15m",
-        help="the pace (default 15m): a duration or a cron expression in quotes",
-    )
-    for name in ("install", "uninstall"):
-        made[name].add_argument("--dry-run", action="store_true", help="show it, change nothing")
-        made[name].add_argument(
-            "--all-profiles", action="store_true", help="for the home and each of its profiles"
-        )
-
-
+    ),
+    json=False,
+)
 def run_daemon(args: argparse.Namespace) -> int:
+    """
+    Each rule's 'every:' is a trigger; rules that are due at the same moment make one check. Edited rules and settings are
+    used within seconds; an edit with a mistake is reported with its line and the last good set stays in force. While a
+    question is open, answers are read every 20 seconds. SIGTERM stops it: at once between checks, after a repair that has
+    begun. Under systemd it reports that it is ready and alive.
+
+    examples:
+      hermes-watchdog run                       in a terminal; Ctrl-C ends it
+      hermes-watchdog install --daemon          as a service, started at boot
+    """
     need_home(job_of(args).home)
 
     def load() -> Job:
@@ -104,7 +71,33 @@ def run_daemon(args: argparse.Namespace) -> int:
         raise
 
 
+@command(
+    "install",
+    OneOf(
+        (
+            _kind("--cron", "a line in this user's crontab"),
+            _kind("--systemd-timer", "a systemd timer"),
+            _kind("--daemon", "the long-running mode as a systemd service"),
+        ),
+        required=True,
+    ),
+    option(
+        "--every", "15m", "the pace (default 15m): a duration or a cron expression in quotes", default="15m"
+    ),
+    *SHOW,
+)
 def run_install(args: argparse.Namespace) -> int:
+    """
+    Shows the entry, then writes it for this user and this home. Doing it twice changes nothing; 'uninstall' removes exactly it.
+
+    examples:
+      hermes-watchdog install --cron --dry-run           show the line, write nothing
+      hermes-watchdog install --cron                     every 15 minutes
+      hermes-watchdog install --cron --every '0 8,14,22 * * *'
+      hermes-watchdog install --systemd-timer --every 5m
+      hermes-watchdog install --daemon                   the long-running mode as a service
+      hermes-watchdog install --cron --all-profiles      one entry for each profile of the home
+    """
     job = job_of(args)
     need_home(job.home)
     results = [_install(args, entry) for entry in _entries(args, job)]
@@ -161,7 +154,14 @@ def _locked_up(args: argparse.Namespace, entry: Entry) -> Entry:
     return replace(entry, sandbox=sandbox, writes=(job.home, job.state, *written_elsewhere(job.settings)))
 
 
+@command("uninstall", *SHOW)
 def run_uninstall(args: argparse.Namespace) -> int:
+    """
+    examples:
+      hermes-watchdog uninstall --dry-run
+      hermes-watchdog uninstall                          cron line, timer and service of this home
+      hermes-watchdog uninstall --all-profiles
+    """
     job, gone = job_of(args), []
     for entry in _entries(args, job):
         gone += _uninstall(args, entry)
@@ -234,47 +234,35 @@ def _text(path: Path) -> str | None:
         return None
 
 
-RUN = {"run": run_daemon, "install": run_install, "uninstall": run_uninstall}
-
-
-SERVE = """\
-Only on this machine: on loopback, or on a Unix socket for you alone. From elsewhere you come by ssh or tailscale. Looking
-needs no login; answering a plan needs its code from the message, or from 'plan ID --code'. Ctrl-C ends it.
-
-examples:
-  hermes-watchdog serve                                      http://127.0.0.1:8790/
-  ssh -L 8790:127.0.0.1:8790 server                          then the same address on your own machine
-  hermes-watchdog serve --host server.tail1234.ts.net        after: tailscale serve 8790
-  hermes-watchdog serve --socket ~/hermes.sock               for a reverse proxy on this machine
-  hermes-watchdog serve --listen 0.0.0.0:8790 --login-header Remote-User --host hermes.example.org"""
-
-
-def _add_serve(commands: Any) -> None:
-    serve = add_command(commands, "serve", run_serve, SERVE)
-    place = serve.add_mutually_exclusive_group()
-    place.add_argument(
-        "--listen", default=DEFAULT, metavar="ADDRESS", help=f"where to listen (default {DEFAULT})"
-    )
-    place.add_argument(
-        "--socket", default="", metavar="PATH", help="listen on a Unix socket instead, mode 0600"
-    )
-    serve.add_argument(
-        "--host",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="a further name that browsers may use for it",
-    )
-    serve.add_argument(
+@command(
+    "serve",
+    OneOf(
+        (
+            option("--listen", "ADDRESS", f"where to listen (default {DEFAULT})", default=DEFAULT),
+            option("--socket", "PATH", "listen on a Unix socket instead, mode 0600", default=""),
+        )
+    ),
+    option("--host", "NAME", "a further name that browsers may use for it", action="append", default=[]),
+    option(
         "--login-header",
+        "HEADER",
+        "the header in which your reverse proxy says who logged in; who comes without it is refused",
         default="",
-        metavar="HEADER",
-        help="the header in which your reverse proxy says who logged in; who comes without it is refused",
-    )
-    add_common(serve, json=False)
-
-
+    ),
+    json=False,
+)
 def run_serve(args: argparse.Namespace) -> int:
+    """
+    Only on this machine: on loopback, or on a Unix socket for you alone. From elsewhere you come by ssh or tailscale. Looking
+    needs no login; answering a plan needs its code from the message, or from 'plan ID --code'. Ctrl-C ends it.
+
+    examples:
+      hermes-watchdog serve                                      http://127.0.0.1:8790/
+      ssh -L 8790:127.0.0.1:8790 server                          then the same address on your own machine
+      hermes-watchdog serve --host server.tail1234.ts.net        after: tailscale serve 8790
+      hermes-watchdog serve --socket ~/hermes.sock               for a reverse proxy on this machine
+      hermes-watchdog serve --listen 0.0.0.0:8790 --login-header Remote-User --host hermes.example.org
+    """
     need_home(job_of(args).home)
     if unspecified := [name for name in args.host if name in ("0.0.0.0", "::", "*")]:
         raise WatchdogError(

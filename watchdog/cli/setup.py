@@ -11,85 +11,31 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
-from watchdog.cli.context import (
-    WELL,
-    WRONG,
-    Job,
-    colours,
-    command_of,
-    complain,
-    job_of,
-    need_home,
-    paint,
-    print_json,
-)
+from watchdog.cli.command import a_duration, command, flag, option, parts_of
+from watchdog.cli.context import WELL, WRONG, command_of, complain, job_of, need_home, print_json
 from watchdog.cli.main import main
-from watchdog.cli.parser import a_duration, add_command, add_common
 from watchdog.config.rules import shipped_folder
 from watchdog.config.settings import NAME
 from watchdog.demo import story
 from watchdog.errors import WatchdogError
-from watchdog.job import profiles
+from watchdog.job import Job, profiles
 from watchdog.notify.translate import in_english
 from watchdog.service import setup
 from watchdog.service.drill import DrillResult, drill, need_somebody
 from watchdog.service.setup import Phone
 from watchdog.service.status import machine_of
-from watchdog.text import counted, spell
+from watchdog.text import colours, counted, paint, spell
 
-SETUP = """\
-Finds the gateway, asks how to reach you (three questions), writes settings.yaml with comments, schedules checks, and
-ends with a drill: a harmless question to your phone. Nothing that is there already is replaced.
+FIVE_MINUTES = timedelta(minutes=5)
 
-examples:
-  hermes-watchdog setup
-  hermes-watchdog setup --home /opt/hermes
-  hermes-watchdog setup --dry-run            ask, and show what would be written"""
-DRILL = """\
-Sends a real question that does nothing, by the same way as every question, and waits for your answer. The watchdog's
-memory, budgets and audit do not know of it.
-
-examples:
-  hermes-watchdog drill
-  hermes-watchdog drill --wait 10m
-
-exit codes: 0 the answer arrived · 1 it did not · 2 no target and no channel is set up"""
-SETTINGS = """\
+parts_of(
+    "settings",
+    """\
 examples:
   hermes-watchdog settings show              every setting with its default and what it means
-  hermes-watchdog settings show > ~/.config/hermes-watchdog/settings.yaml"""
-
-
-def add_arguments(commands: Any) -> None:
-    _add_setup(commands)
-    _add_demo(commands)
-
-
-def _add_setup(commands: Any) -> None:
-    made = add_command(commands, "setup", run_setup, SETUP)
-    made.add_argument("--dry-run", action="store_true", help="write and send nothing")
-    add_common(made, json=False)
-    made = add_command(commands, "drill", run_drill, DRILL)
-    made.add_argument(
-        "--wait",
-        type=a_duration,
-        default=timedelta(minutes=5),
-        metavar="5m",
-        help="how long to wait for the answer (default 5m)",
-    )
-    add_common(made)
-    settings = add_command(commands, "settings", None, SETTINGS)
-    parts = settings.add_subparsers(dest="part", metavar="show", required=True)
-    show = parts.add_parser(
-        "show",
-        help="every setting with its default and what it means",
-        epilog="examples:\n  hermes-watchdog settings show",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    show.set_defaults(run=run_settings)
-    add_common(show, json=False)
+  hermes-watchdog settings show > ~/.config/hermes-watchdog/settings.yaml""",
+)
 
 
 @dataclass(frozen=True)
@@ -103,8 +49,8 @@ class Dialogue:
     def choice(self, question: str, options: list[str], default: int = 1) -> int:
         """The number of the chosen option, from 1."""
         self.say(question)
-        for number, option in enumerate(options, 1):
-            self.say(f"  {number}  {option}")
+        for number, shown in enumerate(options, 1):
+            self.say(f"  {number}  {shown}")
         while True:
             typed = self.ask(f"number [{default}]: ").strip() or str(default)
             if typed.isdigit() and 1 <= int(typed) <= len(options):
@@ -119,8 +65,17 @@ class Dialogue:
         return self.ask(f"{question} [Y/n] ").strip().lower() in ("", "y", "yes")
 
 
+@command("setup", flag("--dry-run", "write and send nothing"), json=False)
 def run_setup(args: argparse.Namespace, dialogue: Dialogue | None = None) -> int:
-    """The wizard: home, phone, settings, schedule, drill."""
+    """
+    Finds the gateway, asks how to reach you (three questions), writes settings.yaml with comments, schedules checks, and
+    ends with a drill: a harmless question to your phone. Nothing that is there already is replaced.
+
+    examples:
+      hermes-watchdog setup
+      hermes-watchdog setup --home /opt/hermes
+      hermes-watchdog setup --dry-run            ask, and show what would be written
+    """
     if dialogue is None and not sys.stdin.isatty():
         raise WatchdogError(
             "setup asks questions; run it in a terminal. Without one: {watchdog} settings show, and {watchdog} install --cron"
@@ -242,7 +197,23 @@ def _schedule(args: argparse.Namespace, talk: Dialogue) -> None:
     main(["install", kinds[number - 1][0], *where, *(["--all-profiles"] if every else [])])
 
 
+@command(
+    "drill",
+    option(
+        "--wait", "5m", "how long to wait for the answer (default 5m)", type=a_duration, default=FIVE_MINUTES
+    ),
+)
 def run_drill(args: argparse.Namespace) -> int:
+    """
+    Sends a real question that does nothing, by the same way as every question, and waits for your answer. The watchdog's
+    memory, budgets and audit do not know of it.
+
+    examples:
+      hermes-watchdog drill
+      hermes-watchdog drill --wait 10m
+
+    exit codes: 0 the answer arrived · 1 it did not · 2 no target and no channel is set up
+    """
     job = job_of(args)
     need_home(job.home)
     if args.json:
@@ -291,7 +262,13 @@ def drill_lines(result: DrillResult, command: str) -> list[str]:
     return lines
 
 
+@command("settings show", about="every setting with its default and what it means", json=False)
 def run_settings(args: argparse.Namespace) -> int:
+    """
+    examples:
+      hermes-watchdog settings show              every setting with its default and what it means
+      hermes-watchdog settings show > ~/.config/hermes-watchdog/settings.yaml
+    """
     job = job_of(args)
     yours = job.config / NAME
     print((shipped_folder() / NAME).read_text("utf-8"), end="")
@@ -300,21 +277,17 @@ def run_settings(args: argparse.Namespace) -> int:
     return WELL
 
 
-DEMO = """\
-Nothing outside the temporary folder is touched, and it is removed afterwards.
-
-examples:
-  hermes-watchdog demo
-  hermes-watchdog demo --fast               without pauses for reading
-  hermes-watchdog demo --keep               keep the folder for a look around"""
-
-
-def _add_demo(commands: Any) -> None:
-    demo = add_command(commands, "demo", run_demo, DEMO)
-    demo.add_argument("--fast", action="store_true", help="no pauses for reading")
-    demo.add_argument("--keep", action="store_true", help="keep the temporary folder")
-
-
+@command(
+    "demo", flag("--fast", "no pauses for reading"), flag("--keep", "keep the temporary folder"), where=False
+)
 def run_demo(args: argparse.Namespace) -> int:
+    """
+    Nothing outside the temporary folder is touched, and it is removed afterwards.
+
+    examples:
+      hermes-watchdog demo
+      hermes-watchdog demo --fast               without pauses for reading
+      hermes-watchdog demo --keep               keep the folder for a look around
+    """
     pause = 0.0 if args.fast or not sys.stdout.isatty() else 0.7
     return story.run(story.Stage(main, colours(), pause), args.keep)

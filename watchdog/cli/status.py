@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from watchdog.cli.context import CONFIG, WELL, WRONG, Job, colours, job_of, need_known, paint, print_json
-from watchdog.cli.parser import add_command, add_common, add_language
+from watchdog.cli.command import LANGUAGE, PROFILES, command, option
+from watchdog.cli.context import CONFIG, WELL, WRONG, job_of, need_known, print_json
 from watchdog.errors import ConfigError
-from watchdog.job import profiles
+from watchdog.job import Job, profiles
 from watchdog.reports.language import Reader, reader_for, reader_of
 from watchdog.reports.output import write_private
 from watchdog.reports.status import Light, as_json
@@ -18,43 +17,9 @@ from watchdog.reports.status_text import as_text
 from watchdog.service.doctor import BAD, OK, UNKNOWN, Check, examine
 from watchdog.service.page import page_of
 from watchdog.service.status import gather
-from watchdog.text import cells, padded
-
-STATUS = """\
-Green: all is well. Yellow: something waits for you or cannot be seen. Red: something is wrong.
-
-examples:
-  hermes-watchdog status
-  hermes-watchdog status --all-profiles
-  hermes-watchdog status --language zh
-  hermes-watchdog status --html status.html          one page for a browser or a phone, made from the last 7 days
-  hermes-watchdog status --json
-
-exit codes: 0 green · 1 yellow or red · 2 bad configuration, or no such home"""
-DOCTOR = """\
-Looks only: writes nothing, restarts nothing, sends nothing. Prints the fix for each problem.
-
-examples:
-  hermes-watchdog doctor
-  hermes-watchdog doctor --home /home/me/.hermes --json
-  hermes-watchdog doctor --all-profiles
-  hermes-watchdog doctor --language zh
-
-exit codes: 0 all is well · 1 something keeps it from working · 2 the rules or settings are wrong"""
+from watchdog.text import cells, colours, padded, paint
 
 PAINTS = {OK: "good", BAD: "high", UNKNOWN: "medium"}
-
-
-def add_arguments(commands: Any) -> None:
-    status = add_command(commands, "status", run_status, STATUS)
-    status.add_argument("--html", metavar="FILE", help="also write the status page to this file")
-    doctor = add_command(commands, "doctor", run_doctor, DOCTOR)
-    for parser in (status, doctor):
-        add_language(parser)
-        parser.add_argument(
-            "--all-profiles", action="store_true", help="for this home and each of its profiles"
-        )
-        add_common(parser)
 
 
 def jobs_of(args: argparse.Namespace) -> list[Job]:
@@ -69,7 +34,20 @@ def jobs_of(args: argparse.Namespace) -> list[Job]:
     return found
 
 
+@command("status", option("--html", "FILE", "also write the status page to this file"), LANGUAGE, PROFILES)
 def run_status(args: argparse.Namespace) -> int:
+    """
+    Green: all is well. Yellow: something waits for you or cannot be seen. Red: something is wrong.
+
+    examples:
+      hermes-watchdog status
+      hermes-watchdog status --all-profiles
+      hermes-watchdog status --language zh
+      hermes-watchdog status --html status.html          one page for a browser or a phone, made from the last 7 days
+      hermes-watchdog status --json
+
+    exit codes: 0 green · 1 yellow or red · 2 bad configuration, or no such home
+    """
     found = []
     for job in jobs_of(args):
         need_known(job)
@@ -86,7 +64,19 @@ def run_status(args: argparse.Namespace) -> int:
     return WELL if all(status.light is Light.GREEN for status, _ in found) else WRONG
 
 
+@command("doctor", LANGUAGE, PROFILES)
 def run_doctor(args: argparse.Namespace) -> int:
+    """
+    Looks only: writes nothing, restarts nothing, sends nothing. Prints the fix for each problem.
+
+    examples:
+      hermes-watchdog doctor
+      hermes-watchdog doctor --home /home/me/.hermes --json
+      hermes-watchdog doctor --all-profiles
+      hermes-watchdog doctor --language zh
+
+    exit codes: 0 all is well · 1 something keeps it from working · 2 the rules or settings are wrong
+    """
     results = [(job, examine(job)) for job in jobs_of(args)]
     bad = [check for _, checks in results for check in checks if check.state == BAD]
     code = WELL if not bad else CONFIG if any(check.name in ("rules", "settings") for check in bad) else WRONG

@@ -7,10 +7,9 @@ import json
 import os
 import sys
 from dataclasses import replace
-from typing import Any
 
+from watchdog.cli.command import command, flag, number_of, option, parts_of
 from watchdog.cli.context import WELL, WRONG, command_of, job_of, need_known, print_json
-from watchdog.cli.parser import a_plan, add_command, add_common
 from watchdog.errors import WatchdogError
 from watchdog.reports.plans import for_scripts
 from watchdog.service import memory
@@ -20,7 +19,9 @@ from watchdog.store.marker import goes_on, marker_path, read_marker
 from watchdog.store.times import when
 from watchdog.text import clock, counted, harmless
 
-STORE = """\
+parts_of(
+    "store",
+    """\
 The store holds incidents, plans, approvals, the audit and what was sent. It is one SQLite file.
 
 examples:
@@ -28,42 +29,16 @@ examples:
   hermes-watchdog store repair            set a damaged one aside and start anew, disarmed; a whole one stays as it is
   hermes-watchdog store export            every row as JSON lines, as sqlite-utils would print them
 
-exit codes: 0 it is whole · 1 it is damaged, or was and has been replaced"""
-
-PARTS = {
-    "check": ("is the store readable, whole, and of this version?", "hermes-watchdog store check"),
-    "repair": (
-        "set a damaged store aside and start anew, disarmed; a whole one stays as it is",
-        "hermes-watchdog store repair\n  hermes-watchdog store repair --dry-run",
-    ),
-    "export": ("every row of every table as JSON lines", "hermes-watchdog store export > store.jsonl"),
-}
+exit codes: 0 it is whole · 1 it is damaged, or was and has been replaced""",
+)
 
 
-def add_arguments(commands: Any) -> None:
-    _add_store(commands)
-    _add_audit(commands)
-
-
-def _add_store(commands: Any) -> None:
-    store = add_command(commands, "store", None, STORE)
-    parts = store.add_subparsers(dest="part", metavar="check|repair|export", required=True)
-    run = {"check": run_check, "repair": run_repair, "export": run_export}
-    for name, (about, example) in PARTS.items():
-        made = parts.add_parser(
-            name,
-            help=about,
-            description=about[0].upper() + about[1:] + ".",
-            epilog=f"examples:\n  {example}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        made.set_defaults(run=run[name])
-        if name == "repair":
-            made.add_argument("--dry-run", action="store_true", help="say what would be done, change nothing")
-        add_common(made, json=name != "export")
-
-
+@command("store check", about="is the store readable, whole, and of this version?")
 def run_check(args: argparse.Namespace) -> int:
+    """
+    examples:
+      hermes-watchdog store check
+    """
     job = job_of(args)
     need_known(job)
     health = memory.check(job.store_path)
@@ -84,7 +59,17 @@ def run_check(args: argparse.Namespace) -> int:
     return WELL if health.well else WRONG
 
 
+@command(
+    "store repair",
+    flag("--dry-run", "say what would be done, change nothing"),
+    about="set a damaged store aside and start anew, disarmed; a whole one stays as it is",
+)
 def run_repair(args: argparse.Namespace) -> int:
+    """
+    examples:
+      hermes-watchdog store repair
+      hermes-watchdog store repair --dry-run
+    """
     job = job_of(args)
     need_known(job)
     result = memory.repair(job, args.dry_run)
@@ -108,7 +93,12 @@ def run_repair(args: argparse.Namespace) -> int:
     return WRONG if result.problems else WELL
 
 
+@command("store export", about="every row of every table as JSON lines", json=False)
 def run_export(args: argparse.Namespace) -> int:
+    """
+    examples:
+      hermes-watchdog store export > store.jsonl
+    """
     job = job_of(args)
     memory.need_file(job)
     problems: list[str] = []
@@ -119,18 +109,6 @@ def run_export(args: argparse.Namespace) -> int:
     return WRONG if problems else WELL
 
 
-AUDIT = """\
-Who asked, answered and did what, when and why. No command changes a line. Each carries the hash of the one before;
-messages about plans show the first eight characters of the newest, so that a past that was rewritten shows.
-
-examples:
-  hermes-watchdog audit
-  hermes-watchdog audit --plan 7
-  hermes-watchdog audit --verify             is every line as it was written, and none gone?
-  hermes-watchdog audit --verify 1a2b3c4d    and is the line still there that a message named?
-  hermes-watchdog audit --json               one JSON object per line
-
-exit codes of --verify: 0 the chain holds · 1 it is broken, or could not be followed to its beginning"""
 BREAKS = 10  # shown
 FAULTS = {
     audit.AuditFault.CHANGED: "broken at line {line} ({where}): it, or the line before it, is not as it was written",
@@ -140,20 +118,31 @@ FAULTS = {
 }
 
 
-def _add_audit(commands: Any) -> None:
-    made = add_command(commands, "audit", run_audit, AUDIT)
-    add_common(made)
-    made.add_argument("--plan", metavar="PLAN", type=a_plan, help="only the lines of this plan")
-    made.add_argument(
+@command(
+    "audit",
+    option("--plan", "PLAN", "only the lines of this plan", type=number_of("a plan")),
+    option(
         "--verify",
-        metavar="HEAD",
+        "HEAD",
+        "follow the chain of hashes; with the characters from a message, also look for that line",
         nargs="?",
         const="",
-        help="follow the chain of hashes; with the characters from a message, also look for that line",
-    )
-
-
+    ),
+)
 def run_audit(args: argparse.Namespace) -> int:
+    """
+    Who asked, answered and did what, when and why. No command changes a line. Each carries the hash of the one before;
+    messages about plans show the first eight characters of the newest, so that a past that was rewritten shows.
+
+    examples:
+      hermes-watchdog audit
+      hermes-watchdog audit --plan 7
+      hermes-watchdog audit --verify             is every line as it was written, and none gone?
+      hermes-watchdog audit --verify 1a2b3c4d    and is the line still there that a message named?
+      hermes-watchdog audit --json               one JSON object per line
+
+    exit codes of --verify: 0 the chain holds · 1 it is broken, or could not be followed to its beginning
+    """
     job = job_of(args)
     need_known(job)
     store = job.look_at_store()
