@@ -17,6 +17,7 @@ from watchdog.plan.planner import digest_of
 from watchdog.store import Store
 from watchdog.store import plans as rows
 from watchdog.store.plans import Stored
+from watchdog.store.recovery import disarm as disarm  # the other half of `arm`
 from watchdog.store.times import stamp
 from watchdog.text import harmless
 from watchdog.values import dataclass, replace
@@ -282,15 +283,6 @@ def approved(store: Store, now: datetime, limits: Limits | None = None) -> tuple
             else:
                 _end(store, stored, "lapsed", Reason(End.TOO_LATE), now)
     return tuple(ready)
-
-
-def disarm(store: Store, why: Reason, now: datetime, by: str = "hermes-watchdog") -> bool:
-    """Do nothing more until a person arms it; True when it was armed before."""
-    with store.atomic():
-        changed = rows.set_armed(store, False, by, why, now)
-        if changed:
-            rows.audit(store, "disarmed", now, who=rows.Who(by), reason=why)
-    return changed
 
 
 def arm(store: Store, by: str, now: datetime, why: str = "", forget: bool = False) -> bool:

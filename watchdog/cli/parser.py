@@ -201,8 +201,8 @@ def add_command(commands: Any, name: str, about: str) -> None:
     for option in known.options:
         if isinstance(option, command.OneOf):
             group = made.add_mutually_exclusive_group(required=option.required)
-            for one in option.options:
-                _add(group, one)
+            for alternative in option.options:
+                _add(group, alternative)
         else:
             _add(made, option)
     if known.where:

@@ -147,8 +147,8 @@ def reach(want: Burst) -> timedelta:
 
 def says(want: Burst) -> frozenset[str]:
     about = want.about or Attribution()
-    told = (*want.line, *want.or_once, *want.last, *about.named_by, *about.asked_by)
-    return names_of(told) | {"times", "at_least", "within"}
+    lines = (*want.line, *want.or_once, *want.last, *about.named_by, *about.asked_by)
+    return names_of(lines) | {"times", "at_least", "within"}
 
 
 class Detector:

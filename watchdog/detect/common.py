@@ -73,8 +73,8 @@ def _causes(section: Section, key: str, word: Word) -> tuple[str, ...]:
     names = section.names(key, ()) if word.cause else ()
     for name in names:
         if name not in (*word.cause, OTHER):
-            told = f"'{harmless(name, 40)}' is no cause of {word.id}; there are {', '.join((*word.cause, OTHER))}"
-            section.wrong_at(key, told)
+            problem = f"'{harmless(name, 40)}' is no cause of {word.id}; there are {', '.join((*word.cause, OTHER))}"
+            section.wrong_at(key, problem)
     return names
 
 

@@ -94,7 +94,7 @@ def lines_by_source(rules: Iterable[Rule]) -> dict[str, list[Line]]:
 def is_measured(rule: Rule) -> bool:
     """Whether no condition of the rule needs a log: what it says of now does not hang on what was written then."""
     active = flat(activate([rule])[rule.id])
-    return not any(needed and line.source in LOG_SOURCES for one in active for _, line, needed in one.lines)
+    return not any(needed and line.source in LOG_SOURCES for part in active for _, line, needed in part.lines)
 
 
 _NOTHING: dict[Any, Any] = {}
@@ -130,7 +130,7 @@ def evaluate(rules: Sequence[Rule], events: Iterable[Event], seen: Seen, now: da
         conditions = active[rule.id]
         found = _spans(conditions, now)  # which may find that a log cannot be read any more
         blind = {**seen.blind, **seen.lost()}
-        why = slow.get(rule.id) or next((why for one in conditions if (why := one.blind(blind))), "")
+        why = slow.get(rule.id) or next((why for part in conditions if (why := part.blind(blind))), "")
         if not why and ambiguous.rows and (name := _unread(conditions, ambiguous)):
             unread = ambiguous.blind()
             why = f"{name}: {unread[name]}"
@@ -152,11 +152,16 @@ def evaluate(rules: Sequence[Rule], events: Iterable[Event], seen: Seen, now: da
     findings.sort(key=lambda finding: (finding.opened_at, finding.rule, finding.key))
     detectors = [condition.detector for rule in rules for condition in flat(active[rule.id])]
     # Whom a restart would cut off matters only when something is wrong or cannot be seen.
-    working = [one.at_work for one in detectors if hasattr(one, "at_work")] if findings or not_checked else []
+    working = (
+        [detector.at_work for detector in detectors if hasattr(detector, "at_work")]
+        if findings or not_checked
+        else []
+    )
     turns = max((at_work(now) for at_work in working), default=0)
     notes += [note for detector in detectors if hasattr(detector, "notes") for note in detector.notes()]
     pending = min(
-        (at for one in detectors if hasattr(one, "since") and (at := one.since()) is not None), default=None
+        (at for detector in detectors if hasattr(detector, "since") and (at := detector.since()) is not None),
+        default=None,
     )
     return Evaluation(
         tuple(findings),

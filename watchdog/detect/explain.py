@@ -35,19 +35,19 @@ def explain(rule: Rule, events: Iterable[Event], seen: Seen, now: datetime) -> E
     """Each condition of the rule on these events, which were asked for by lines_by_source([rule])."""
     conditions = activate([rule])[rule.id]
     slow, _ = show_all({rule.id: conditions}, events, seen)
-    why = slow.get(rule.id) or next((why for one in conditions if (why := one.blind(seen.blind))), "")
+    why = slow.get(rule.id) or next((why for part in conditions if (why := part.blind(seen.blind))), "")
     found = []
-    for one in conditions:
-        still = [span for span in one.spans(now) if span.ended_at is None]
+    for part in conditions:
+        still = [span for span in part.spans(now) if span.ended_at is None]
         since = min((span.opened_at for span in still), default=None)
-        parts = list(flat([one]))
+        parts = list(flat([part]))
         state = tuple(
             f"{part.condition.kind}: {text}" if len(parts) > 1 else text
             for part in parts
             for text in part.detector.state(now)
         )
         known = since if since is not None and since.year > 1970 else None
-        found.append(ConditionState(one.condition.kind, bool(still), known, state))
+        found.append(ConditionState(part.condition.kind, bool(still), known, state))
     findings = () if why else findings_of(rule, conditions, now)
     fires = tuple(redact(finding.says) for finding in findings if finding.ended_at is None)
     return Explanation(rule.id, why, tuple(found), fires)
@@ -70,13 +70,13 @@ def explain_record(book: Rulebook, event: Event) -> tuple[list[str], list[LineUs
     text = f"{event.text}\n{event.more}" if event.more else event.text
     found = []
     for rule, conditions in activate(book.rules).items():
-        for one in flat(conditions):
-            for role, wanted, _ in one.lines:
+        for part in flat(conditions):
+            for role, wanted, _ in part.lines:
                 if wanted.pattern is None or (
                     wanted.level and event.level and event.level not in wanted.level
                 ):
                     continue
-                use = rule, one.condition.kind, role, wanted.source
+                use = rule, part.condition.kind, role, wanted.source
                 try:
                     captured = wanted.pattern.match(text)
                 except SlowPattern as error:

@@ -137,5 +137,5 @@ def stranger(common: Captures, waits: Sequence[Waiting], at: datetime) -> Strang
     keys = frozenset(wait.key for wait in waits)
     if len(keys) <= FEW:
         return common, keys, "", at
-    said = {wait.said for wait in waits}
-    return common, frozenset(), said.pop() if len(said) == 1 else "", at
+    words = {wait.said for wait in waits}
+    return common, frozenset(), words.pop() if len(words) == 1 else "", at

@@ -28,7 +28,7 @@ def fold(
     again: set[int] = set()
     for finding in seen.findings:
         same = next(
-            (one for one in incidents.get((finding.rule, finding.key), ()) if _same(one, finding)), None
+            (known for known in incidents.get((finding.rule, finding.key), ()) if _same(known, finding)), None
         )
         if same is None:
             change = _new(finding, now)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +58,7 @@ def sentence(reason: Reason, words: Words, now: datetime, clean: Clean = _harmle
     if template is None:  # written by a newer version: better its name than silence
         template = " ".join([str(reason.key), *(f"{name}={{{name}}}" for name in reason.fields)])
     fields = {**reason.fields, **words.ourselves}
-    return fill(_form(template, reason.fields), fields, partial(_shown, words, now, clean))
+    return fill(_form(template, reason.fields), fields, _Show(words, now, clean))
 
 
 def in_english(reason: Reason | None, command: str = PROGRAM) -> str:
@@ -89,28 +89,36 @@ def _form(template: Template, fields: Mapping[str, Any]) -> str:
 _NAMED = {"via": "via", "state": "report.state"}  # fields whose values have words of their own
 
 
-def _shown(words: Words, now: datetime, clean: Clean, name: str, value: Any, spec: str) -> str:
-    if name in words.ourselves:
-        return str(value)
-    match value:
-        case Reason():
-            return sentence(value, words, now, clean)
-        case Phrase():
-            return sentence(value.reason, words, now, clean)
-        case datetime():
-            return words.ago(value, now) if spec == "ago" else words.at(value, now, exact=spec == "exact")
-        case timedelta() if spec == "ago":
-            return words.ago(now - value, now)
-        case timedelta():
-            return words.short(value) if spec == "short" else words.span(value)
-        case tuple() | list():
-            return words.joined([_shown(words, now, clean, name, each, spec) for each in value])
-        case bool() | int() | float():
-            return counted(value, spec) if "|" in spec else str(value)
-        case _:
-            own = f"{_NAMED.get(name, '')}.{str(value).partition('/')[0]}"
-            shown = str(words.texts[own]) if own in words.texts else clean(name, str(value))
-            return counted(shown, spec) if "|" in spec else shown
+@dataclass(frozen=True)
+class _Show:
+    """How the fields of a sentence are shown to one reader; `clean` is for text that is not ours."""
+
+    words: Words
+    now: datetime
+    clean: Clean
+
+    def __call__(self, name: str, value: Any, spec: str) -> str:
+        words, now = self.words, self.now
+        if name in words.ourselves:
+            return str(value)
+        match value:
+            case Reason():
+                return sentence(value, words, now, self.clean)
+            case Phrase():
+                return sentence(value.reason, words, now, self.clean)
+            case datetime():
+                return words.ago(value, now) if spec == "ago" else words.at(value, now, exact=spec == "exact")
+            case timedelta() if spec == "ago":
+                return words.ago(now - value, now)
+            case timedelta():
+                return words.short(value) if spec == "short" else words.span(value)
+            case tuple() | list():
+                return words.joined([self(name, each, spec) for each in value])
+            case bool() | int() | float():
+                return counted(value, spec) if "|" in spec else str(value)
+        own = f"{_NAMED.get(name, '')}.{str(value).partition('/')[0]}"
+        shown = str(words.texts[own]) if own in words.texts else self.clean(name, str(value))
+        return counted(shown, spec) if "|" in spec else shown
 
 
 @dataclass(frozen=True)

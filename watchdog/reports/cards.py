@@ -55,7 +55,7 @@ def incident_card(each: PastIncident, reader: Reader) -> Card:
 def open_card(incident: Incident, reader: Reader) -> Card:
     """One open incident of the status page."""
     since = reader("report.since", start=clock(incident.opened_at))
-    return _card(incident, f"{since} ({reader.ago(incident.opened_at)})", reader)
+    return _card(incident, f"{since} ({reader.since(incident.opened_at)})", reader)
 
 
 def _card(incident: Incident, soft: str, reader: Reader) -> Card:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from watchdog.model import SEVERITIES, Event, Incident, Report
 from watchdog.reports.language import Reader
 from watchdog.reports.plans import outcome_json, outcome_lines, proposed_json, proposed_lines
 from watchdog.text import clock, harmless, iso, paint, redact
-from watchdog.values import Any
+from watchdog.values import Any, replace
 
 ALL_WELL = "Gateway watchdog: OK"
 INDENT = " " * 6
@@ -95,7 +94,7 @@ def restart_lines(report: Report, reader: Reader, colour: bool) -> list[str]:
     """'Gateway watchdog: restarted the gateway, chat unstuck': in the owner's language, for terminal and cron."""
     rules = {rule for outcome in report.outcomes if outcome.verified for rule in outcome.restarted_for}
     keys = [f"rule.{rule}.cleared" for rule in sorted(rules)]
-    cleared = [str(reader.words.texts[key]) for key in keys if reader.has(key)]
+    cleared = [str(reader.texts[key]) for key in keys if reader.has(key)]
     if not cleared:
         return []
     return [paint(reader("check.restarted", cleared=reader.joined(cleared)), "good", colour)]
@@ -126,7 +125,9 @@ def incident_lines(incident: Incident, reader: Reader, colour: bool) -> list[str
     """An incident with its sentence, since when, what shows it, and what helps."""
     severity = paint(reader(f"severity.{incident.severity}"), incident.severity, colour)
     name = f"{incident.rule} {harmless(incident.key)}".strip()
-    since = reader("check.since", what=name, at=clock(incident.opened_at), ago=reader.ago(incident.opened_at))
+    since = reader(
+        "check.since", what=name, at=clock(incident.opened_at), ago=reader.since(incident.opened_at)
+    )
     lines = [
         f"{severity}  {paint(reader.title(incident), 'bold', colour)}",
         INDENT + reader.says(incident),

@@ -166,4 +166,4 @@ def silence_text(silence: Silence, reader: Reader) -> str:
 
 def past(at: datetime, reader: Reader) -> str:
     """'2026-11-16 01:33:00 (11 minutes ago)'."""
-    return reader("status.past", at=clock(at), ago=reader.ago(at))
+    return reader("status.past", at=clock(at), ago=reader.since(at))

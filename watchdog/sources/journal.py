@@ -88,14 +88,14 @@ def last_word(
     """
     for name, user in units:
         # Only what calls itself systemd: a gateway on a full disk writes hundreds of lines per start.
-        said = "SYSLOG_IDENTIFIER=systemd"
+        by_systemd = "SYSLOG_IDENTIFIER=systemd"
         command = [
             "-r",
             "-n",
             "200",
             *(["--user"] if user else []),
             f"--user-unit={name}" if user else f"--unit={name}",
-            said,
+            by_systemd,
         ]
         try:
             lines, _ = _ask(command)

@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from watchdog import steps
 from watchdog.config.recipes import HOLE, NAME, texts_of
 from watchdog.config.yaml import Section
 from watchdog.errors import WatchdogError
@@ -82,10 +83,8 @@ def pack(step: Step) -> dict[str, Any]:
 
 def unpack(packed: Mapping[str, Any]) -> Step:
     """The step again; WatchdogError when the store holds something else."""
-    from watchdog.steps import KINDS
-
     try:
-        module = KINDS[packed["kind"]]
+        module = steps.KINDS[packed["kind"]]
         given: dict[str, Any] = {}
         for part in fields(module.Args):
             value, kind = packed[part.name], str(part.type)

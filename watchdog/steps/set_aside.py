@@ -55,7 +55,7 @@ def run(args: Args, machine: Machine) -> Outcome:
 
 
 def _set_aside(what: Reason, path: Path, machine: Machine) -> Outcome:
-    if holder := _held(path) or why_not_free(str(path)):
+    if holder := why_not_free(str(path)):
         return failed(what, Reason(Failed.IN_USE, {"holder": plain(holder)}))
     stamp = machine.clock().strftime("%Y%m%d-%H%M%S")
     moved = []
@@ -90,26 +90,6 @@ def _put_back(what: Reason, path: Path, machine: Machine) -> Outcome:
             os.rename(old, Path(f"{path}{suffix}"))
     _flush(path.parent)
     return ok(what, Reason(Done.PUT_BACK, {"aside": aside[-1].name, "name": path.name}))
-
-
-def _held(path: Path) -> str:
-    """Who has the file or one of its sidecars open, by looking at /proc; '' when no process that we can see."""
-    wanted = set()
-    for suffix in ("", *SIDECARS):
-        try:
-            status = os.stat(f"{path}{suffix}", follow_symlinks=False)
-            wanted.add((status.st_dev, status.st_ino))
-        except OSError:
-            continue
-    for pid in filter(str.isdigit, os.listdir("/proc") if os.path.isdir("/proc") else ()):
-        try:
-            for fd in os.listdir(f"/proc/{pid}/fd"):
-                status = os.stat(f"/proc/{pid}/fd/{fd}")
-                if (status.st_dev, status.st_ino) in wanted:
-                    return f"still open in process {pid}"
-        except OSError:
-            continue
-    return ""
 
 
 def _flush(folder: Path) -> None:

@@ -162,10 +162,10 @@ def remember(store: Store, records: Iterable[NotificationRecord], now: datetime)
 
 def record(store: Store, notification: Notification, now: datetime) -> int:
     """Keep a notification; its number."""
-    told = {name: getattr(notification, name) for name in ("severity", "title", "body", "details", "plan")}
+    texts = {name: getattr(notification, name) for name in ("severity", "title", "body", "details", "plan")}
     with store.atomic() as db:
         incidents = json.dumps(notification.incidents)
-        number = store.insert("notices", at=now, reason=notification.news, incidents=incidents, **told)
+        number = store.insert("notices", at=now, reason=notification.news, incidents=incidents, **texts)
         db.execute("DELETE FROM notices WHERE at < ?", (stamp(now - KEPT),))
         return number
 
@@ -311,5 +311,5 @@ def maintenance(store: Store, now: datetime) -> Silence | None:
 
 def _record(row: Any) -> NotificationRecord:
     subject = from_row(Subject, row, says=unpack_reason(row["says"]))
-    told = {"at": when(row["told_at"]), "news": row["told_as"], "severity": row["told_severity"]}
-    return from_row(NotificationRecord, row, subject=subject, **told)
+    last = {"at": when(row["told_at"]), "news": row["told_as"], "severity": row["told_severity"]}
+    return from_row(NotificationRecord, row, subject=subject, **last)

@@ -53,8 +53,10 @@ def anything_to_tell(store: Store, report: Report, now: datetime) -> bool:
     ).fetchall()
     going_on = {incident.id for incident in report.incidents if incident.status == "open"}
     failing = {row["name"] for row in store.db.execute("SELECT name FROM targets")}
-    said = {(row["rule"], row["key"]) if row["rule"] == TARGET else row["incident"] for row in unsettled}
-    if said != going_on | {(TARGET, name) for name in failing} or not all(row["said"] for row in unsettled):
+    mentioned = {(row["rule"], row["key"]) if row["rule"] == TARGET else row["incident"] for row in unsettled}
+    if mentioned != going_on | {(TARGET, name) for name in failing} or not all(
+        row["said"] for row in unsettled
+    ):
         return True
     row = store.db.execute(
         "SELECT EXISTS(SELECT 1 FROM unsent WHERE target NOT IN (SELECT name FROM targets)) "

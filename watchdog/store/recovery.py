@@ -84,16 +84,18 @@ def _disarmed(path: StrPath, why: Reason, now: datetime) -> Store:
     return store
 
 
-def disarm(store: Store, why: Reason, now: datetime) -> None:
-    """Stop acting until a person arms it, with a line in the audit."""
+def disarm(store: Store, why: Reason, now: datetime, by: str = "hermes-watchdog") -> bool:
+    """Do nothing more until a person arms it, with a line in the audit; True when it was armed before."""
     from watchdog.store.audit import (  # not at the top: only a store that is gone or damaged needs it
         Who,
         audit,
     )
 
     with store.atomic():
-        if store_package.set_armed(store, False, "hermes-watchdog", why, now):
-            audit(store, "disarmed", now, who=Who("hermes-watchdog"), reason=why)
+        changed = store_package.set_armed(store, False, by, why, now)
+        if changed:
+            audit(store, "disarmed", now, who=Who(by), reason=why)
+    return changed
 
 
 def replace_damaged(path: StrPath, now: datetime) -> str | None:

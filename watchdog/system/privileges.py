@@ -62,7 +62,7 @@ def _way(path: str | os.PathLike[str]) -> Iterator[tuple[os.stat_result, bool]]:
                 break
             target = os.readlink(walked)
             walked = "/" if target.startswith("/") else os.path.dirname(walked)
-            left += [one for one in target.split("/") if one and one != "."][::-1]
+            left += [part for part in target.split("/") if part and part != "."][::-1]
 
 
 def owner_of(path: str | os.PathLike[str]) -> tuple[int, int] | None:

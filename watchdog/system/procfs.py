@@ -194,10 +194,10 @@ def _has_open(pid: int, status: os.stat_result) -> bool | None:
         return None
     for fd in fds:
         try:
-            one = os.stat(f"{folder}/{fd}")
+            opened = os.stat(f"{folder}/{fd}")
         except OSError:
             continue
-        if (one.st_dev, one.st_ino) == (status.st_dev, status.st_ino):
+        if (opened.st_dev, opened.st_ino) == (status.st_dev, status.st_ino):
             return True
     return False
 

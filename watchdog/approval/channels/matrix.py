@@ -6,7 +6,6 @@ import html
 import json
 import re
 import secrets
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -28,7 +27,7 @@ def start(channel: Channel, now: datetime) -> str:
     room = _room(channel)
     # first, so that what was said before is not news
     _call(channel, "POST", f"join/{quote(room, safe='')}", {})
-    return str(_sync(channel, "", 0.0, 1, room).get("next_batch", ""))[:2000]
+    return str(_sync(channel, room, "", limit=1).get("next_batch", ""))[:2000]
 
 
 def ask(channel: Channel, place: str, asked: QuestionText) -> str:
@@ -37,7 +36,7 @@ def ask(channel: Channel, place: str, asked: QuestionText) -> str:
 
 def collect(channel: Channel, cursor: str, wait: float) -> Collected:
     room = _room(channel)
-    answer = _sync(channel, cursor, wait, NEWEST, room)
+    answer = _sync(channel, room, cursor, wait, limit=NEWEST)
     timeline = _timeline(answer, room)
     events = timeline.get("events", [])[-NEWEST:]
     replies: list[Reply] = []
@@ -45,7 +44,7 @@ def collect(channel: Channel, cursor: str, wait: float) -> Collected:
     if timeline.get("limited") and cursor:
         notes.append("matrix: more messages than we read; only the newest 100 count")
         # The words of those who may answer are not lost in the talk of others.
-        own = _sync(channel, cursor, 0.0, NEWEST, room, [approver.id for approver in channel.approvers])
+        own = _sync(channel, room, cursor, limit=NEWEST, senders=[each.id for each in channel.approvers])
         known = {event.get("event_id") for event in events if isinstance(event, dict)}
         events = [
             *(
@@ -131,9 +130,9 @@ def _timeline(answer: dict[str, Any], room: str) -> dict[str, Any]:
 
 
 def _sync(
-    channel: Channel, cursor: str, wait: float, limit: int, room: str, senders: Sequence[str] = ()
+    channel: Channel, room: str, cursor: str, wait: float = 0.0, **wanted: int | list[str]
 ) -> dict[str, Any]:
-    """Of everybody, or of these senders only."""
+    """What came since the cursor; `wanted` filters it: limit, senders."""
     none: dict[str, Any] = {"types": []}
     only = {
         "presence": none,
@@ -143,7 +142,7 @@ def _sync(
             "state": none,
             "ephemeral": none,
             "account_data": none,
-            "timeline": {"limit": limit} | ({"senders": list(senders)} if senders else {}),
+            "timeline": wanted,
         },
     }
     query = {"filter": json.dumps(only), "timeout": str(int(wait * 1000))} | (
