@@ -71,6 +71,17 @@ def iso(at: datetime | None) -> str | None:
     return at.isoformat(timespec="milliseconds") if at is not None else None
 
 
+def picked(value: object, names: str) -> dict[str, Any]:
+    """These fields of a value for scripts: moments as text, tuples as lists."""
+    found: dict[str, Any] = {}
+    for name in names.split():
+        field = getattr(value, name)
+        if isinstance(field, datetime):
+            field = iso(field)
+        found[name] = list(field) if isinstance(field, tuple) else field
+    return found
+
+
 def fill(template: str, fields: Mapping[str, Any], show: Callable[[str, Any, str], str]) -> str:
     """A template with each {field:spec} as `show(name, value, spec)` gives it.
 

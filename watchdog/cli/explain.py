@@ -15,7 +15,7 @@ from watchdog.errors import WatchdogError
 from watchdog.job import Job
 from watchdog.model import Event, Rule
 from watchdog.sources.read import read_all, read_line
-from watchdog.text import clock, colours, harmless, iso, paint, redact
+from watchdog.text import clock, colours, harmless, iso, paint, picked, redact
 
 
 @command(
@@ -81,15 +81,7 @@ def _explanation_json(found: Explanation, now: datetime) -> dict[str, Any]:
         "rule": found.rule,
         "at": iso(now),
         "not_checked": found.not_checked,
-        "witnesses": [
-            {
-                "kind": condition.kind,
-                "holds": condition.holds,
-                "since": iso(condition.since),
-                "state": list(condition.state),
-            }
-            for condition in found.conditions
-        ],
+        "witnesses": [picked(condition, "kind holds since state") for condition in found.conditions],
         "fires": list(found.fires),
     }
 
@@ -100,9 +92,7 @@ def explain_line(args: argparse.Namespace, job: Job) -> int:
     if args.json:
         record = {
             "at": iso(event.at) if _has_time(event) else None,
-            "level": event.level,
-            "logger": event.logger,
-            "session": event.session,
+            **picked(event, "level logger session"),
             "text": redact(harmless(event.text)),
             "cut": cut,
             "ambiguous": event.ambiguous,

@@ -21,7 +21,7 @@ from watchdog.fleet.metrics import exposition
 from watchdog.fleet.postgres import connected
 from watchdog.job import Job
 from watchdog.notify.sanitize import exact
-from watchdog.text import colours, paint, spell
+from watchdog.text import colours, paint, picked, spell
 
 NAME = {"action": "append", "default": []}
 CODE = option("code", "CODE", "the eight characters from 'fleet plans'; - reads them")
@@ -304,10 +304,7 @@ def _texts(value: object) -> list[str]:
 
 def home_json(home: HomeStatus) -> dict[str, Any]:
     return {
-        "host": home.host,
-        "home": home.home,
-        "instance": home.instance,
-        "profile": home.profile,
+        **picked(home, "host home instance profile"),
         "seconds_since_check": round(home.ago.total_seconds()),
         "stale": home.stale,
         "clock_off_seconds": round(home.clock_off.total_seconds()),
@@ -322,14 +319,7 @@ def home_json(home: HomeStatus) -> dict[str, Any]:
 
 def plan_json(plan: MailboxPlan) -> dict[str, Any]:
     return {
-        "code": plan.code,
-        "host": plan.host,
-        "home": plan.home,
-        "machine": plan.machine,
-        "plan": plan.plan,
-        "title": plan.title,
-        "words": list(plan.words),
-        "digest": plan.digest,
+        **picked(plan, "code host home machine plan title words digest"),
         "state": "expired" if plan.state == "pending" and not is_open(plan) else plan.state,
         "seconds_left": max(0, round(plan.left.total_seconds())),
         "answered_by": plan.answered_by or None,

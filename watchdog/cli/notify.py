@@ -32,9 +32,10 @@ from watchdog.notify.translate import read_words
 from watchdog.store import messages
 from watchdog.store.messages import Silence
 from watchdog.system.users import person
-from watchdog.text import clock, iso, spell
+from watchdog.text import clock, picked, spell
 
 LONGEST = timedelta(days=31)
+SILENCE = "id what until because by at"  # what scripts are told of one
 HOW_LONG, WHY = "such as 30m, 2h or 1d; at most 31d", "the reason, for others who look"
 
 
@@ -92,13 +93,8 @@ def run_notify(args: argparse.Namespace) -> int:
         [(name, not problem, problem, 0.0) for name, problem in _try_channels(job)] if not args.tag else []
     )
     if args.json:
-        print_json(
-            {
-                "sent": [
-                    {"to": name, "ok": ok, "says": problem, "took": took} for name, ok, problem, took in lines
-                ]
-            }
-        )
+        keys = ("to", "ok", "says", "took")
+        print_json({"sent": [dict(zip(keys, line, strict=True)) for line in lines]})
     else:
         for name, ok, problem, took in lines:
             print(f"{'reached' if ok else 'FAILED '}  {name}: {problem or f'sent in {took:.1f} s'}")
@@ -134,7 +130,7 @@ def run_silence(args: argparse.Namespace) -> int:
         made = messages.add_silence(store, _new_silence(args.what, args, job))
     unknown = rule not in known and args.what not in keys
     if args.json:
-        print_json({**_json(made), "known": not unknown})
+        print_json({**picked(made, SILENCE), "known": not unknown})
         return WELL
     print(f"{_line(made, job)}\nundo: {command_of(job)} unsilence {made.id}")
     if unknown:
@@ -156,7 +152,7 @@ def run_silences(args: argparse.Namespace) -> int:
     store = job.look_at_store()
     found = messages.silences(store, job.now) if store else ()
     if args.json:
-        print_json({"silences": [_json(silence) for silence in found]})
+        print_json({"silences": [picked(silence, SILENCE) for silence in found]})
     elif not found:
         print("Nothing is silenced.")
     for silence in found if not args.json else ():
@@ -216,7 +212,7 @@ def run_maintenance(args: argparse.Namespace) -> int:
         looked = job.look_at_store()
         now_on = messages.maintenance(looked, job.now) if looked else None
     if args.json:
-        print_json({"maintenance": _json(now_on) if now_on else None})
+        print_json({"maintenance": picked(now_on, SILENCE) if now_on else None})
     elif now_on:
         print(f"{_line(now_on, job)}\nend it sooner: {command_of(job)} maintenance off")
     else:
@@ -225,18 +221,11 @@ def run_maintenance(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace, targets: Any, channels: Any) -> int:
-    asked = [
-        {
-            "kind": channel.kind,
-            "approvers": [approver.name for approver in channel.approvers],
-            "escalation": channel.escalation,
-        }
-        for channel in channels
-    ]
-    listed = [
-        {"name": target.name, "tags": target.tags, "at_least": target.at_least, "format": target.format}
-        for target in targets
-    ]
+    listed = [picked(target, "name tags at_least format") for target in targets]
+    asked = []
+    for channel in channels:
+        names = [approver.name for approver in channel.approvers]
+        asked.append({"kind": channel.kind, "approvers": names, "escalation": channel.escalation})
     if args.json:
         print_json({"targets": listed, "replies": asked})
         return WELL
@@ -279,14 +268,3 @@ def _line(silence: Silence, job: Job) -> str:
     what = "maintenance" if silence.what == "*" else f"silence {silence.id}: {silence.what}"
     left = spell(silence.until - job.now)
     return f"{what} until {clock(silence.until)} ({left} left), by {silence.by}: {silence.because}"
-
-
-def _json(silence: Silence) -> dict[str, object]:
-    return {
-        "id": silence.id,
-        "what": silence.what,
-        "until": iso(silence.until),
-        "because": silence.because,
-        "by": silence.by,
-        "at": iso(silence.at),
-    }

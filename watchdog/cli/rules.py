@@ -20,7 +20,7 @@ from watchdog.model import LOGS, Rule
 from watchdog.service.line_report import Known, line_report
 from watchdog.service.new_rule import Draft, draft_rule, write_rule
 from watchdog.service.samples import Result, check_line, find_cases, run_case
-from watchdog.text import colours, counted, paint
+from watchdog.text import colours, counted, paint, picked
 
 parts_of(
     "rules",
@@ -102,18 +102,9 @@ def run_show(args: argparse.Namespace) -> int:
 
 
 def _rule_json(rule: Rule) -> dict[str, Any]:
-    return {
-        "id": rule.id,
-        "title": rule.title,
-        "severity": rule.severity,
-        "every": rule.every,
-        "confirm": rule.confirm,
-        "kinds": [condition.kind for condition in rule.when],
-        "say": rule.say,
-        "recipe": rule.recipe,
-        "advice": rule.advice,
-        "where": rule.where,
-    }
+    kinds = [condition.kind for condition in rule.when]
+    first = picked(rule, "id title severity every confirm")
+    return {**first, "kinds": kinds, **picked(rule, "say recipe advice where")}
 
 
 @command(
@@ -147,9 +138,7 @@ def run_lint(args: argparse.Namespace) -> int:
     except ConfigError as error:
         problems = error.problems
     if args.json:
-        print_json(
-            [{"path": problem.path, "line": problem.line, "says": problem.says} for problem in problems]
-        )
+        print_json([picked(problem, "path line says") for problem in problems])
     else:
         for problem in problems:
             print(problem)
@@ -299,12 +288,8 @@ def run_lines(args: argparse.Namespace) -> int:
 
 
 def _result_json(result: Result) -> dict[str, Any]:
-    return {
-        "rule": result.case.rule,
-        "case": result.case.name,
-        "ok": not result.wrong,
-        "wrong": list(result.wrong),
-    }
+    case = {"rule": result.case.rule, "case": result.case.name}
+    return {**case, "ok": not result.wrong, "wrong": list(result.wrong)}
 
 
 def _print_results(results: list[Result]) -> None:

@@ -25,7 +25,7 @@ from watchdog.service import setup
 from watchdog.service.drill import DrillResult, drill, need_somebody
 from watchdog.service.setup import Phone
 from watchdog.service.status import machine_of
-from watchdog.text import colours, counted, paint, spell
+from watchdog.text import colours, counted, paint, picked, spell
 
 FIVE_MINUTES = timedelta(minutes=5)
 
@@ -218,16 +218,8 @@ def run_drill(args: argparse.Namespace) -> int:
     need_home(job.home)
     if args.json:
         result = drill(job, args.wait)
-        print_json(
-            {
-                "sent": list(result.sent),
-                "problems": list(result.problems),
-                "answered": result.answered,
-                "approved": result.yes,
-                "by": result.by or None,
-                "via": result.via or None,
-            }
-        )
+        who = {"approved": result.yes, "by": result.by or None, "via": result.via or None}
+        print_json(picked(result, "sent problems answered") | who)
         return WELL if result.answered else WRONG
     return _run_drill(job, args.wait, Dialogue())
 

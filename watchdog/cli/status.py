@@ -17,7 +17,7 @@ from watchdog.reports.status_text import as_text
 from watchdog.service.doctor import BAD, OK, UNKNOWN, Check, examine
 from watchdog.service.page import page_of
 from watchdog.service.status import gather
-from watchdog.text import cells, colours, padded, paint
+from watchdog.text import cells, colours, padded, paint, picked
 
 PAINTS = {OK: "good", BAD: "high", UNKNOWN: "medium"}
 
@@ -85,10 +85,7 @@ def run_doctor(args: argparse.Namespace) -> int:
             {
                 "home": str(job.home),
                 "well": all(check.state != BAD for check in checks),
-                "checks": [
-                    {"name": check.name, "state": check.state, "says": check.says, "fix": check.fix}
-                    for check in checks
-                ],
+                "checks": [picked(check, "name state says fix") for check in checks],
             }
             for job, checks in results
         ]

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from watchdog.model import SEVERITIES, Event, Incident, Report
 from watchdog.reports.language import Reader
 from watchdog.reports.plans import outcome_json, outcome_lines, proposed_json, proposed_lines
-from watchdog.text import clock, harmless, iso, paint, redact
+from watchdog.text import clock, harmless, iso, paint, picked, redact
 from watchdog.values import Any, replace
 
 ALL_WELL = "Gateway watchdog: OK"
@@ -33,17 +33,9 @@ def as_json(report: Report) -> dict[str, Any]:
 def incident_json(incident: Incident) -> dict[str, Any]:
     return {
         "id": incident.id or None,
-        "rule": incident.rule,
-        "key": incident.key,
-        "severity": incident.severity,
-        "status": incident.status,
-        "title": incident.title,
+        **picked(incident, "rule key severity status title"),
         "says": redact(incident.says),
-        "opened_at": iso(incident.opened_at),
-        "last_seen_at": iso(incident.last_seen_at),
-        "resolved_at": iso(incident.resolved_at),
-        "recipe": incident.recipe,
-        "advice": incident.advice,
+        **picked(incident, "opened_at last_seen_at resolved_at recipe advice"),
         "evidence": [evidence_json(event) for event in incident.evidence],
     }
 

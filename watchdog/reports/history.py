@@ -20,7 +20,7 @@ from watchdog.store.incidents import all_incidents, read_blind
 from watchdog.store.plans import Stored
 from watchdog.store.store import reads_rows
 from watchdog.store.times import stamp
-from watchdog.text import duration, harmless, iso, redact
+from watchdog.text import duration, harmless, iso, picked, redact
 
 MISSED = 2.5  # times the usual distance of two checks, without one: at least two did not happen
 
@@ -236,11 +236,9 @@ def as_json(past: Past) -> dict[str, Any]:
         "actions": [
             {
                 "plan": action.number,
-                "title": action.title,
-                "state": action.state,
-                "asked_at": iso(action.asked_at),
+                **picked(action, "title state asked_at"),
                 "answered_by": action.by or None,
-                "finished_at": iso(action.finished_at),
+                **picked(action, "finished_at"),
                 "says": redact(in_english(action.reason)),
             }
             for action in past.actions

@@ -11,7 +11,7 @@ from watchdog.notify.translate import in_english
 from watchdog.reports.language import Reader
 from watchdog.store import plans as rows
 from watchdog.store.plans import Stored
-from watchdog.text import clock, harmless, iso, paint
+from watchdog.text import clock, harmless, iso, paint, picked
 from watchdog.values import Any
 
 COLOURS = {
@@ -28,8 +28,7 @@ def stored_json(stored: Stored) -> dict[str, Any]:
     """A stored plan for scripts: what, why, and what became of it. Never a code."""
     plan = stored.plan
     return {
-        "id": stored.id,
-        "state": stored.state,
+        **picked(stored, "id state"),
         "title": plan.title,
         "steps": [in_english(word) for word in plan.words],
         "incidents": list(plan.incidents),
@@ -37,14 +36,8 @@ def stored_json(stored: Stored) -> dict[str, Any]:
         "chain": "; ".join(map(in_english, _chain(plan))),
         "costs": in_english(plan.costs),
         "warnings": [in_english(warning) for warning in plan.warnings],
-        "evidence": list(plan.evidence),
-        "host": plan.host,
-        "home": plan.home,
-        "digest": plan.digest,
-        "approval": plan.approval,
-        "asked_at": iso(stored.asked_at),
-        "expires_at": iso(stored.expires_at),
-        "answered_at": iso(stored.answered_at),
+        **picked(plan, "evidence host home digest approval"),
+        **picked(stored, "asked_at expires_at answered_at"),
         "answered_by": stored.answered_by or None,
         "answered_via": stored.answered_via or None,
         "finished_at": iso(stored.finished_at),
@@ -70,9 +63,7 @@ def held_json(plan: Plan) -> dict[str, Any]:
 def unasked_json(plan: Plan) -> dict[str, Any]:
     """A plan that is not stored yet."""
     return {
-        "title": plan.title,
-        "incidents": list(plan.incidents),
-        "recipes": list(plan.recipes),
+        **picked(plan, "title incidents recipes"),
         "steps": [in_english(word) for word in plan.words],
         "digest": plan.digest,
     }

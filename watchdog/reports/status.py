@@ -14,7 +14,7 @@ from watchdog.plan.limits import Disarmed
 from watchdog.reports.language import Reader
 from watchdog.store.messages import Silence
 from watchdog.store.plans import Stored
-from watchdog.text import clock, harmless, iso, size
+from watchdog.text import clock, harmless, iso, picked, size
 
 SERIOUS = ("critical", "high")
 OLD_BACKUP = timedelta(days=3)
@@ -216,8 +216,7 @@ def headline(status: Status, reader: Reader) -> str:
 
 def as_json(status: Status, reader: Reader) -> dict[str, Any]:
     """Everything that `status` knows; sentences in the reader's language."""
-    seen = status.gateway
-    states = {True: "running", False: "not running", None: "unknown"}
+    seen, off = status.gateway, status.disarmed
     return {
         "home": status.home,
         "now": iso(status.now),
@@ -230,47 +229,20 @@ def as_json(status: Status, reader: Reader) -> dict[str, Any]:
             }
             for signal in signals(status)
         ],
-        "gateway": {
-            "state": states[seen.alive],
-            "pid": seen.pid or None,
-            "since": iso(seen.since),
-            "where": reader.reason(seen.where) or None,
-            "container": seen.container or None,
-        }
-        if seen
-        else None,
-        "last_answer": {
-            "at": iso(status.answer.at),
-            "platform": status.answer.platform,
-            "chat": status.answer.chat,
-        }
-        if status.answer
-        else None,
+        "gateway": _gateway_json(seen, reader) if seen else None,
+        "last_answer": picked(status.answer, "at platform chat") if status.answer else None,
         "runs_by": status.runs_by or None,
         "last_check": iso(status.last),
         "next_check": iso(status.next),
         "at_work": status.at_work or None,
         "armed": status.disarmed is None,
-        "disarmed": {
-            "at": iso(status.disarmed.at),
-            "by": status.disarmed.by,
-            "why": reader.reason(status.disarmed.why),
-        }
-        if status.disarmed
-        else None,
-        "maintenance": _silence_json(status.maintenance) if status.maintenance else None,
-        "silences": [_silence_json(silence) for silence in status.silences],
+        "disarmed": off and {**picked(off, "at by"), "why": reader.reason(off.why)},
+        "maintenance": picked(status.maintenance, _SILENCE) if status.maintenance else None,
+        "silences": [picked(silence, _SILENCE) for silence in status.silences],
         "blind": dict(status.blind),
         "open": [
-            {
-                "id": incident.id,
-                "severity": incident.severity,
-                "rule": incident.rule,
-                "key": incident.key,
-                "says": reader.says(incident),
-                "since": iso(incident.opened_at),
-            }
-            for incident in status.open
+            picked(each, "id severity rule key") | {"says": reader.says(each), "since": iso(each.opened_at)}
+            for each in status.open
         ],
         "suspected": status.suspected,
         "plans_waiting": [stored.id for stored in status.asked],
@@ -278,32 +250,27 @@ def as_json(status: Status, reader: Reader) -> dict[str, Any]:
             {
                 "title": plan.title,
                 "reason": reader.reason(plan.hold.reason),
-                "until": iso(plan.hold.until),
-                "recipes": list(plan.recipes),
+                **picked(plan.hold, "until"),
+                **picked(plan, "recipes"),
             }
             for plan in status.held
             if plan.hold
         ],
-        "plans_ready": [
-            {"title": plan.title, "recipes": list(plan.recipes)} for plan in status.unasked if not plan.hold
-        ],
+        "plans_ready": [picked(plan, "title recipes") for plan in status.unasked if not plan.hold],
         "plans_cut_off": list(status.interrupted),
         "disk_free": status.free,
-        "backups": [
-            {"database": backup.database, "at": iso(backup.at), "rows": backup.rows}
-            for backup in status.backups
-        ],
+        "backups": [picked(backup, "database at rows") for backup in status.backups],
         "config_problem": status.problem or None,
         "last_error": status.last_error or None,
         "store_error": status.store_error or None,
     }
 
 
-def _silence_json(silence: Silence) -> dict[str, Any]:
-    return {
-        "id": silence.id,
-        "what": silence.what,
-        "until": iso(silence.until),
-        "because": silence.because,
-        "by": silence.by,
-    }
+_SILENCE = "id what until because by"
+
+
+def _gateway_json(seen: GatewaySeen, reader: Reader) -> dict[str, Any]:
+    state = {True: "running", False: "not running", None: "unknown"}[seen.alive]
+    where, container = reader.reason(seen.where) or None, seen.container or None
+    since = iso(seen.since)
+    return {"state": state, "pid": seen.pid or None, "since": since, "where": where, "container": container}
