@@ -108,8 +108,8 @@ class Segment:
                 high = middle
                 continue
             # The newest of several: a time that a user name made up must not hide what comes before it.
-            newest = max(NEXT.findall(probe))
-            if newest < stamp:
+            first = found.start()
+            if found[1] < stamp and max(NEXT.findall(probe, first, first + PROBE)) < stamp:
                 low = middle + found.end()
             else:
                 high = middle
