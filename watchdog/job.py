@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import zlib
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
@@ -241,8 +242,12 @@ def find_state(home: StrPath, given: str | None = None) -> str:
     else:
         xdg = os.environ.get("XDG_STATE_HOME") or os.path.join(user_home(), ".local", "state")
         base = os.path.join(xdg, "hermes-watchdog")
-    name = os.path.basename(home).lstrip(".") or "home"
-    return os.path.join(base, f"{name}-{short_digest(home)}")
+    path = os.path.join(base, os.path.basename(home).lstrip(".") or "home")
+    folder = f"{path}-{zlib.crc32(home.encode()):08x}"
+    if os.path.isdir(folder) or not os.path.isdir(base):
+        return folder
+    named_before = f"{path}-{short_digest(home)}"  # by a version before this one
+    return named_before if os.path.isdir(named_before) else folder
 
 
 def _whole(given: str) -> str:

@@ -15,8 +15,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
-from hashlib import blake2b
-from operator import attrgetter
 
 from watchdog import __version__
 from watchdog import config as config_package
@@ -32,6 +30,7 @@ NAME = "rulebook.cache"
 SETTINGS_NAME = "settings.cache"
 LARGEST = 1_000_000  # bytes of settings.yaml
 FOLDERS = ("lines", "detect", "recipes")
+MADE_BY = ("", "config", "detect", "model", "steps")  # folders of this package
 
 
 def load_cached(
@@ -93,18 +92,10 @@ def load_cached_settings(config: StrPath, state: StrPath, write: bool) -> Settin
 
 @cache
 def _program() -> bytes:
-    """A digest of this program and this Python."""
-    digest = blake2b(repr((FORMAT, __version__, sys.version)).encode(), digest_size=32)
-    folders = [os.path.dirname(os.path.dirname(__file__))]
-    while folders:
-        with os.scandir(folders.pop()) as entries:
-            for entry in sorted(entries, key=attrgetter("path")):
-                if entry.name.endswith(".py"):
-                    status = entry.stat()
-                    digest.update(f"{entry.path} {status.st_size} {status.st_mtime_ns}\n".encode())
-                elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():
-                    folders.append(entry.path)
-    return digest.digest()
+    """What tells this program and this Python from others: the modules that rules and settings are read by and made of."""
+    package = os.path.dirname(os.path.dirname(__file__))
+    stamps = [_stamps(os.path.join(package, folder), ".py") for folder in MADE_BY]
+    return repr((FORMAT, __version__, sys.version, stamps)).encode()
 
 
 def _with_the_program() -> str:
@@ -119,29 +110,25 @@ def _others_may_exchange(path: str) -> bool:
 
 
 def _key(own: str) -> bytes:
-    """A digest of everything that the rulebook depends on; a rule file that is written to gets another time of change."""
+    """Everything that the rulebook depends on; a rule file that is written to gets another time of change."""
+    folders = [os.path.join(folder, kind) for folder in (shipped_dir(), own) if folder for kind in FOLDERS]
     # How a rule of the user's own is called depends on where we are.
-    digest = blake2b(_program(), digest_size=32)
-    digest.update(repr((os.getcwd(), own) if own else ()).encode())
-    for folder in filter(None, (shipped_dir(), own)):
-        for kind in FOLDERS:
-            digest.update(repr(_stamps(os.path.join(folder, kind))).encode())
-    return digest.digest()
+    where = (os.getcwd(), own) if own else ()
+    return _program() + repr((where, [_stamps(folder, ".yaml", ".yml") for folder in folders])).encode()
 
 
-def _stamps(folder: str) -> list[object]:
-    """What changes with every write to a rule file of this folder."""
+def _stamps(folder: str, *ends: str) -> list[object]:
+    """What changes with every write to such a file of this folder."""
     found: list[object] = [folder]
     try:
         names = sorted(os.listdir(folder))
     except OSError as error:
         return [folder, error.errno]
     for name in names:
-        if name.endswith((".yaml", ".yml")):
+        if name.endswith(ends):
             try:
-                status = os.stat(os.path.join(folder, name))
-                stamps = status.st_ino, status.st_size, status.st_mode, status.st_mtime_ns, status.st_ctime_ns
-                found.append((name, stamps))
+                status = os.stat(f"{folder}/{name}")
+                found.append((name, status.st_ino, status.st_size, status.st_mode, status.st_ctime_ns))
             except OSError as error:
                 found.append((name, error.errno))
     return found

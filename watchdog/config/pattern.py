@@ -83,6 +83,13 @@ class Pattern:
         return tuple(self.study.heads) if self.study.heads else ("",)
 
     @cached_property
+    def _inside(self) -> tuple[frozenset[str], ...]:
+        """Of each of these sets one is in every text that it matches, beside how that begins."""
+        words, heads = self.study.words, self.study.heads
+        told_by_heads = heads and words and all(any(word in head for word in words) for head in heads)
+        return self.study.also or (() if words is None or told_by_heads else (words,))
+
+    @cached_property
     def _quick(self) -> tuple[Any, int]:
         """(match by re, up to which length of text)."""
         length = _SAFE_LENGTH.get(self.study.degree, 0) if self.study.degree is not None else 0
@@ -120,7 +127,7 @@ class Pattern:
 
     def match_rest(self, text: str) -> dict[str, str] | None:
         """The same of a text of which it is known that it begins as it should."""
-        for words in self.study.also:
+        for words in self._inside:
             for word in words:
                 if word in text:
                     break

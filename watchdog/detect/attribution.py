@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from watchdog.detect.common import Captures
+from watchdog.detect.gap_sessions import MOST as KNOWN
 from watchdog.detect.gap_sessions import Recent
 from watchdog.model import Event
 
@@ -22,8 +23,12 @@ class SessionChats:
         self.said: dict[tuple[str, str], tuple[Captures, datetime] | None] = {}
 
     def known(self, event: Event) -> None:
-        for chat in event.facts["sessions"]:
-            self.chats.put(chat["session"], {"platform": chat["platform"], "chat": chat["chat"]})
+        self.chats.update(
+            {
+                chat["session"]: {"platform": chat["platform"], "chat": chat["chat"]}
+                for chat in event.facts["sessions"][-KNOWN:]
+            }
+        )
 
     def asked(self, captures: Captures, event: Event) -> None:
         key = captures.get("platform", ""), event.facts.get("said", "")

@@ -108,7 +108,10 @@ def key_of(captures: Captures, same: Iterable[str], nothing: str = "") -> str:
     if key is None:
         if len(_KEYS) > MEMORY:
             _KEYS.clear()
-        key = _KEYS[values] = "/".join([harmless(value or "", 120) for value in values])
+        key = "/".join([value or "" for value in values])
+        if len(key) > 120 or not key.isprintable():
+            key = "/".join([harmless(value or "", 120) for value in values])
+        _KEYS[values] = key
     return key or nothing
 
 

@@ -105,13 +105,13 @@ class Sessions:
 
     def know_all(self, owners: Mapping[str, Owner], at: datetime) -> None:
         """Remember the sessions that sessions.json lists, before anything else is known: the last of them that fit."""
-        listed = dict(list(owners.items())[-MOST:])
-        self.chats.update({session: (owner[0], at) for session, owner in listed.items()})
-        self.owners.update({owner: session for session, owner in listed.items()})
-        chats: dict[str, list[str]] = {}
-        for session, (key, _) in listed.items():
-            chats.setdefault(key, []).append(session)
-        self.by_key.update({key: tuple(sessions[-OF_A_CHAT - 1 :]) for key, sessions in chats.items()})
+        chats: dict[str, tuple[str, ...]] = {}
+        for session, owner in list(owners.items())[-MOST:]:
+            key = owner[0]
+            self.chats[session] = key, at
+            self.owners[owner] = session
+            chats[key] = (*chats[key][-OF_A_CHAT:], session) if key in chats else (session,)
+        self.by_key.update(chats)
 
     def keep(self, needed: Collection[tuple[str, Owner]]) -> None:
         """Somebody waits for these: do not forget them, and make room for as many others as ever."""

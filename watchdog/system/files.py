@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import stat
-from hashlib import sha256
 
 from watchdog.values import TYPE_CHECKING, Any, StrPath
 
@@ -65,7 +64,9 @@ def read_object(path: StrPath, limit: int = SMALL, follow: bool = True) -> dict[
 
 
 def short_digest(path: str) -> str:
-    """Eight digits that tell one path from another."""
+    """Eight digits that tell one path from another, whoever chose the two."""
+    from hashlib import sha256  # it loads OpenSSL, which takes a quarter of a start of Python
+
     return sha256(path.encode()).hexdigest()[:8]
 
 
