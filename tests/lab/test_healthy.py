@@ -97,16 +97,17 @@ def update(it, version: str) -> Gateway:
 
 
 BUSY_MINUTES = int(os.environ.get("LAB_BUSY_MINUTES", "2"))
-NEWEST = parts.VERSIONS[-1]
+LATEST = dict.fromkeys(("0.19.0", parts.VERSIONS[-1]))
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("version", LATEST)
 @pytest.mark.takes_at_most(BUSY_MINUTES * 60 + 600)
-def test_a_gateway_that_is_busy_for_long_gives_no_finding(lab):
+def test_a_gateway_that_is_busy_for_long_gives_no_finding(lab, version):
     """Real minutes under the shipped limits, `LAB_BUSY_MINUTES=60` for an hour: groups, a question to its user, /stop,
     long tools, errors that pass, Chinese, a log that rotates, a planned restart; with a check each minute.
     """
-    it = lab(NEWEST, platforms=("telegram", "qqbot"), settings=person.SETTINGS, config=SMALL_LOGS)
+    it = lab(version, platforms=("telegram", "qqbot"), settings=person.SETTINGS, config=SMALL_LOGS)
     it.gateway.start()
     it.gateway.answers("hello")
     behave = {
