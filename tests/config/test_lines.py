@@ -31,7 +31,10 @@ def test_every_variant_of_hermes_own_lines_has_a_sample():
 
 def test_a_rule_names_words_variants_and_what_they_captured():
     found = VOCABULARY.find("api-failed/gave-up")
-    assert found is not None and found.match("Non-retryable client error: no") == {"cause": "other"}
+    assert found is not None and found.match("Non-retryable client error: no") == {
+        "error": "no",
+        "cause": "other",
+    }
     assert found.match("API call failed (attempt 1/3) x provider=a ") is None
     only = VOCABULARY.find("inbound[platform=qqbot]")
     assert only is not None
