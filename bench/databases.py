@@ -23,6 +23,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -201,13 +202,18 @@ def table(kind: str, rows: int, seeds: int, ways: dict[str, Callable[[Path], str
     return lines
 
 
-def play(first: int, rounds: int) -> int:
+def play(first: int, rounds: int, harder: bool) -> int:
     """Generated rounds; the number of those in which a heal said something that is not so."""
     wrong, rows, saved, whole = 0, 0, 0, 0
     sandbox.run = generated.in_this_process  # a child per look would triple the time
     for seed in range(first, first + rounds):
         with tempfile.TemporaryDirectory() as folder:
-            outcome = generated.play(seed, Path(folder))
+            try:
+                outcome = generated.play(seed, Path(folder), harder)
+            except Exception:
+                wrong += 1
+                print(f"seed {seed}: {traceback.format_exc()}", flush=True)
+                continue
         rows, saved, whole = rows + outcome.rows, saved + outcome.saved, whole + outcome.ok
         if outcome.lies:
             wrong += 1
@@ -233,10 +239,13 @@ def main() -> None:
     parser.add_argument("--kinds", default="state,kanban,response_store")
     parser.add_argument("--write", action="store_true", help="put the table into docs/databases.md")
     parser.add_argument("--rounds", type=int, default=0, help="play so many generated faults instead")
+    parser.add_argument(
+        "--harder", action="store_true", help="with the faults of tests/sqlite/harder.py, too"
+    )
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first seed (default 0)")
     args = parser.parse_args()
     if args.rounds:
-        sys.exit(play(args.first, args.rounds))
+        sys.exit(play(args.first, args.rounds, args.harder))
     sandbox.run = generated.in_this_process
     capable = can_recover()
     text = []

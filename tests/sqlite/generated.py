@@ -15,9 +15,10 @@ import sqlite3
 import struct
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import harder as harder_faults
 import inject
 
 from watchdog.errors import WatchdogError
@@ -45,8 +46,10 @@ class Made:
     older: bytes = b""  # the file before the last transaction
     truth: dict[str, Table] = field(default_factory=dict)
     keys: dict[str, set[int]] = field(default_factory=dict)  # columns that are in an index over every row
+    untold: bool = False  # an index and its table can be old together
     unseen: bool = False  # a page is sound, but not what was written last
     last_frame: bool = False  # it is the last frame of the -wal that is damaged
+    neighbour: bytes = b""  # another database of the same kind
 
 
 def read(path: Path) -> dict[str, Table]:
@@ -66,7 +69,9 @@ def read(path: Path) -> dict[str, Table]:
             if name in inner or is_virtual(sql) or name.startswith("sqlite_"):
                 continue
             if "WITHOUT ROWID" in sql.upper():
-                found[name] = {row: row for row in db.execute(f'SELECT * FROM "{name}"')}
+                key = [row[0] for row in db.execute(f'PRAGMA table_info("{name}")') if row[5]]
+                rows = db.execute(f'SELECT * FROM "{name}"')
+                found[name] = {tuple(row[at] for at in key): row for row in rows}
             else:
                 found[name] = {row[0]: row[1:] for row in db.execute(f'SELECT _rowid_, * FROM "{name}"')}
         return found
@@ -74,43 +79,75 @@ def read(path: Path) -> dict[str, Table]:
         db.close()
 
 
-def make(folder: Path, rng: random.Random) -> Made:
-    path = folder / "x.db"
+@dataclass(frozen=True)
+class Shape:
+    """What kind of database is made: its rows are another matter."""
+
+    page_size: int
+    pragmas: tuple[str, ...]
+    hermes: tuple[str, str] | None  # kind and release; None: tables of our own
+    reserved: int = 0
+    more: bool = False  # with tables of less usual kinds
+
+
+def _shape(rng: random.Random) -> Shape:
     page_size = rng.choice([512, 1024, 2048, 4096, 4096, 4096, 8192, 16384, 65536])
     wal = rng.random() < 0.5
-    pragmas = [
+    pragmas = (
         f"page_size={page_size}",
         f"auto_vacuum={rng.choice([0, 0, 1, 2])}",
         f"encoding='{rng.choice(['UTF-8', 'UTF-8', 'UTF-16le', 'UTF-16be'])}'",
         f"journal_mode={'WAL' if wal else 'DELETE'}",
         "synchronous=OFF",
-    ]
+    )
+    return Shape(page_size, pragmas, rng.choice(HERMES) if rng.random() < 0.35 else None)
+
+
+def make(folder: Path, rng: random.Random, harder: bool = False) -> Made:
+    shape = _shape(rng)
+    if harder:
+        reserved = rng.choice([0, 0, 0, 8, 16, 32]) if shape.page_size > 512 else 0
+        shape = replace(shape, reserved=reserved, more=not shape.hermes and rng.random() < 0.6)
+    made = _build(folder / "x.db", shape, rng)
+    if harder:
+        made.neighbour = _build(folder / "neighbour.db", shape, rng).path.read_bytes()
+    return made
+
+
+def _build(path: Path, shape: Shape, rng: random.Random) -> Made:
+    if shape.reserved:
+        harder_faults.reserve(path, shape.page_size, shape.reserved)
     db = sqlite3.connect(path, isolation_level=None)
-    for pragma in pragmas:
+    for pragma in shape.pragmas[int(bool(shape.reserved)) :]:
         db.execute(f"PRAGMA {pragma}")
-    if rng.random() < 0.35:
-        kind, version = rng.choice(HERMES)
-        path, label = folder / f"{kind}.db", f"{kind} {version}"
+    kind = "x"
+    if shape.hermes:
+        kind, version = shape.hermes
+        label = f"{kind} {version}"
         inject.fill(db, kind, version, rng.randint(10, 60), rng)
         table = inject.MAIN[kind]
     else:
         label = "free"
         _free_schema(db, rng)
         table = "plain"
+        if shape.more:
+            label = "free and more"
+            harder_faults.more_tables(db, rng)
     _settle(db)
-    older = (folder / "x.db").read_bytes()
+    older = path.read_bytes()
     db.execute("BEGIN")
     low = db.execute(f'SELECT max(rowid) FROM "{table}"').fetchone()[0] or 0
     db.execute(f'DELETE FROM "{table}" WHERE rowid % 9 = 4 AND rowid > {low // 2}')
-    if label == "free":
+    if label != f"{kind} {shape.hermes[1] if shape.hermes else ''}":
         _rows(db, rng, "plain", rng.randint(5, 60))
     db.execute("COMMIT")
     _settle(db)
     keys = _index_columns(db)
     db.close()
-    if path != folder / "x.db":
-        (folder / "x.db").rename(path)
-    made = Made(path, f"{label}, {', '.join(pragmas[:4])}", page_size, older, keys=keys)
+    if kind != "x" and path.stem == "x":
+        path = path.rename(path.with_name(f"{kind}.db"))
+    label += f", {', '.join(shape.pragmas[:4])}" + (f", {shape.reserved} reserved" if shape.reserved else "")
+    made = Made(path, label, shape.page_size, older, keys=keys)
     made.truth = read(path)
     return made
 
@@ -449,17 +486,22 @@ class Outcome:
     altered: int = 0
 
 
-def play(seed: int, folder: Path) -> Outcome:
-    """Make, damage, heal, judge."""
+def play(seed: int, folder: Path, harder: bool = False) -> Outcome:
+    """Make, damage, heal, judge; `harder`: also with the databases and faults of harder.py."""
     rng = random.Random(seed)
-    made = make(folder, rng)
+    made = make(folder, rng, harder)
     faults = []
     if rng.random() < 0.25:
-        faults.append((bad_frame if rng.random() < 0.5 else hot_journal)(made, rng))
+        if harder and rng.random() < 0.8:
+            faults.append(rng.choice(harder_faults.LOGS)(made, rng, read))
+        else:
+            faults.append((bad_frame if rng.random() < 0.5 else hot_journal)(made, rng))
     if not faults or rng.random() < 0.4:
         data = bytearray(made.path.read_bytes())
-        for fault in rng.sample(FAULTS, rng.choice([1, 1, 1, 2, 3])):
-            faults.append(fault(made, data, rng))
+        known = [*FAULTS, *harder_faults.FAULTS, *harder_faults.FAULTS] if harder else FAULTS
+        for fault in rng.sample(known, rng.choice([1, 1, 1, 2, 3])):
+            if len(data) > 2 * made.page_size:
+                faults.append(fault(made, data, rng))
         made.path.write_bytes(data)
     found = Outcome(seed, made.label, [fault for fault in faults if fault])
     try:
@@ -490,8 +532,9 @@ def judge(made: Made, report: HealReport, found: Outcome) -> None:
         found.lost += len(gone)
         found.altered += len(altered)
         altered = [key for key in altered if witness_of(made, table, before[key], now[key])]
-        silent = made.unseen and table not in made.keys  # a page of a table that no index knows
-        if report.ok and (gone or altered or new) and not made.last_frame and not silent:
+        # nothing knows of such rows
+        silent = made.untold or made.last_frame or (made.unseen and table not in made.keys)
+        if report.ok and (gone or altered or new) and not silent:
             found.lies.append(f"ok, but {table}: {len(gone)} gone, {len(altered)} altered, {len(new)} new")
         if report.ok or not report.strategy or report.strategy == SET_ASIDE:
             continue
@@ -508,7 +551,8 @@ def judge(made: Made, report: HealReport, found: Outcome) -> None:
         named = set(report.doubtful.get(table, ()))
         unnamed = [key for key in (*altered, *new) if key not in named]
         doubted = result.doubtful + report.contradicted
-        if unnamed and not silent and not report.uncounted and doubted < len(altered) + len(new):
+        alone = not made.unseen or len(found.faults) == 1  # else the index that knows may be destroyed, too
+        if unnamed and alone and not silent and not report.uncounted and doubted < len(altered) + len(new):
             found.lies.append(f"{table}: {len(unnamed)} altered or new and not named, such as {unnamed[:3]}")
         told = result.lost_most + report.contradicted + changed
         if len(gone) > told and not silent and not report.uncounted:

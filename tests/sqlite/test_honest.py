@@ -249,7 +249,7 @@ def test_a_writer_that_arrives_during_the_heal_keeps_its_file(patient, monkeypat
     db = sqlite3.connect(path)
     assert db.execute("SELECT x FROM late").fetchone() == ("new",)
     db.close()
-    assert undo(path).says == (f"no heal of {path} to undo",)
+    assert undo(path).says == (f"{path}: no repair of it is left to undo; nothing was done",)
     assert look(path).grade != "unknown"
 
 

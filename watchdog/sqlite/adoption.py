@@ -9,7 +9,7 @@ from itertools import islice
 
 from watchdog.sqlite.format import INDEX_INTERIOR, INDEX_LEAF, Bad, Value, read_page
 from watchdog.sqlite.layout import Layout, best
-from watchdog.sqlite.page_scan import UNKNOWN, Range, ScannedRow, Tree
+from watchdog.sqlite.page_scan import FREE, UNKNOWN, Range, ScannedRow, Tree
 from watchdog.sqlite.rebuilt import Fresh
 from watchdog.sqlite.schema import quoted
 from watchdog.sqlite.survey import Survey, is_partial, stray_leaves
@@ -35,7 +35,7 @@ class Adoption:
         self.survey, self.pages, self.guessed = survey, survey.pages, guessed
         self.says: list[str] = list(survey.opened.says)
         self.parts = {name: [TablePart(survey.trees[name], survey.layouts[name])] for name in survey.layouts}
-        self.aside: list[TablePart] = []
+        self.aside: list[tuple[Tree, str]] = []  # with the tables that each could be of
 
     def adopt(self) -> None:
         """Give leaves without a tree to the tables that miss some."""
@@ -51,7 +51,7 @@ class Adoption:
             ]
             if not torn:
                 continue
-            strays = self.pages.orphans(table=rowid)
+            strays = self._without_copies(self.pages.orphans(table=rowid))
             for tree in strays:
                 self.pages.claim_overflow(tree)
             for tree in strays:
@@ -62,6 +62,21 @@ class Adoption:
         for name in survey.alike:
             for part in self.parts[name]:
                 part.doubt = part.doubt or AMBIGUOUS
+
+    def _without_copies(self, strays: list[Tree]) -> list[Tree]:
+        """Without leaves that are a copy, byte for byte, of one in a tree or of another stray."""
+        single = {tree.root: self.pages.image.page(tree.root) for tree in strays if tree.root in tree.leaves}
+        codes = {hash(data) for data in single.values()}
+        of_trees = (number for tree in self.survey.trees.values() for number in tree.leaves)
+        known = {data for number in of_trees if hash(data := self.pages.image.page(number)) in codes}
+        found = []
+        for tree in strays:
+            if single.get(tree.root) in known:
+                self.pages.claims[tree.root] = FREE
+                continue
+            known.add(single.get(tree.root, b""))
+            found.append(tree)
+        return found
 
     def _emptied(self) -> list[str]:
         """Tables without a row, when pages are in no tree and not free: theirs may have been written over."""
@@ -101,8 +116,7 @@ class Adoption:
         elif names <= survey.inner:  # full text: to be made anew in any case
             self.parts[fitting[0].table].append(TablePart(tree, fitting[0], stray=True))
         else:
-            self.says.append(f"{len(tree.leaves)} pages could be of {' or '.join(sorted(names))}; set aside")
-            self.aside.append(TablePart(tree, fitting[0], AMBIGUOUS, stray=True))
+            self.aside.append((tree, " or ".join(sorted(names))))
 
     def _entries_of_an_index(self, rows: Sequence[Sequence[Value]]) -> bool:
         """Whether these may be entries of an index that misses pages, and not rows of a table without rowid."""
@@ -156,19 +170,13 @@ class Adoption:
         )
 
     def rooted(self, name: str) -> bool:
-        """Whether a table whose root was unknown was found as one whole tree, or nothing can be missing."""
+        """Whether a table whose root was unknown was found with all its leaves: no page is gone that could be its."""
         first, *rest = self.parts[name]
-        if first.tree.root:
-            return False
-        opened, image = self.survey.opened, self.pages.image
-        whole = len(rest) == 1 and not rest[0].tree.missing and not rest[0].doubt
-        cut = image.torn or opened.declared > image.pages
-        return whole or (
-            not cut and len(self.pages.destroyed()) <= opened.schema_gaps and self._all_reached()
+        return (
+            not first.tree.root
+            and not any(part.tree.missing for part in rest)
+            and not self.survey.pages_gone()
         )
-
-    def _all_reached(self) -> bool:
-        return not any(part.tree.missing for parts in self.parts.values() for part in parts if part.tree.root)
 
 
 def sample(tree: Tree) -> Tree:
@@ -219,27 +227,31 @@ class Losses(Adoption):
         self.complete: set[str] = set()  # tables of which something names every row
         self.disputed: dict[str, int] = {}  # rows that one index alone names, while the table misses nothing
         self.found: dict[str, int] = {}  # rows found on pages that the tree does not reach
+        self.homeless: dict[str, int] = {}  # rows that were set aside, by the tables that they could be of
+        self.broken: dict[str, list[int]] = {}  # the rowids of destroyed cells, 0 where it is destroyed, too
         self.sequence: dict[str, int] = {}
         self.misplaced: list[tuple[TablePart, ScannedRow]] = []  # rows whose number may be wrong
 
     def count(self, name: str, known: KnownRows) -> None:
         """The number of lost rows of a table, or the least and the most that it can be."""
         fresh, tally, layout = self.fresh, self.fresh.tallies[name], self.survey.layouts[name]
+        named, strays = len(fresh.losses(name)), self.strays(name)
         # a row of a table without rowid that is there twice stands on a page that was written over another
         twice = tally.refused and not layout.rowid
-        lost = len(fresh.losses(name)) + (1 if twice else tally.refused)
+        lost = named + (1 if twice else tally.refused)
+        sure = max(0, (named if strays else lost) - self.disputed.get(name, 0))
         if name in self.complete or self.whole(name):
-            tally.lost, tally.lost_most = lost - min(lost, self.disputed.get(name, 0)), lost
+            tally.lost, tally.lost_most = sure, lost
             return
         missing = [
             *self.survey.trees[name].missing,
-            *(gap for tree in self.strays(name) for gap in tree.missing),
+            *(gap for tree in strays for gap in tree.missing),
         ]
         gaps = max(0, sum(not self.refilled(name, gap) for gap in missing) - self._reused(name))
         if gaps and self.survey.trees[name].root in (0, *self.survey.trees[name].lost_pages):
             gaps -= 1  # the table may have been empty
         here = tally.saved + tally.reconstructed
-        least = max(lost - self.disputed.get(name, 0), tally.destroyed + gaps - self.found.get(name, 0))
+        least = max(sure, self._broken(name) + gaps - self.found.get(name, 0))
         before = (known.rows or {}).get(name, 0) - here
         unnamed = tally.unplaced + tally.freed
         room = self._room(name) if missing or not layout.rowid else 0
@@ -249,8 +261,9 @@ class Losses(Adoption):
             if holes is not None:
                 most = max(least, lost + tally.unplaced, before, min(most, holes))
         tally.lost, tally.lost_most = least, most
-        words = f"between {least} and {most} rows" if most > least else f"{least} rows"
-        self.says.append(f"{name}: nothing in the file names every row; {words} are lost")
+        if most:
+            words = f"between {least} and {most} rows" if most > least else f"{least} rows"
+            self.says.append(f"{name}: nothing in the file names every row; {words} are lost")
 
     def whole(self, name: str) -> bool:
         """Whether the tree of a table was read to its last row."""
@@ -258,6 +271,14 @@ class Losses(Adoption):
         if tally.unplaced or tally.freed or (tally.refused and not self.survey.layouts[name].rowid):
             return False
         return not self.survey.trees[name].missing or self.rooted(name) or self.accounted(name)
+
+    def _broken(self, name: str) -> int:
+        """Destroyed cells whose row is nowhere else."""
+        numbers = [rowid for rowid in self.broken.get(name, ()) if rowid]
+        unknown = len(self.broken.get(name, ())) - len(numbers)
+        if self.strays(name):
+            unknown = 0  # they may be copies of what was found without a tree
+        return unknown + len(self.fresh.absent(name, numbers) if numbers else ())
 
     def _reused(self, name: str) -> int:
         """Pages that a torn table should have and that are free, or another's: the page that names them is old."""

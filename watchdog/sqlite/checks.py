@@ -160,26 +160,34 @@ def _is_text(db: sqlite3.Connection, table: str) -> bool:
 
 
 def _has_hole(db: sqlite3.Connection, table: str) -> bool:
-    """Whether a text of a table has a run of zeros."""
+    """Whether a text of a table has a run of zeros, or a blob a page of them."""
     columns = [
         quoted(text(row[1])) for row in db.execute(f"PRAGMA table_xinfo({quoted(table)})") if row[6] < 2
     ]
     holes = " OR ".join(
-        f"typeof({name}) = 'text' AND instr(CAST({name} AS BLOB), zeroblob({len(HOLE)})) > 0"
+        f"typeof({name}) = 'text' AND instr(CAST({name} AS BLOB), zeroblob({len(HOLE)})) > 0 OR "
+        f"typeof({name}) = 'blob' AND length({name}) >= {_page(db)} AND instr({name}, zeroblob({_page(db)})) > 0"
         for name in columns
     )
     return db.execute(f"SELECT 1 FROM {quoted(table)} WHERE {holes} LIMIT 1").fetchone() is not None
 
 
+def _page(db: sqlite3.Connection) -> int:
+    """The least content of an overflow page."""
+    return int(db.execute("PRAGMA page_size").fetchone()[0]) - 4 - 255
+
+
 def _doubtful(db: sqlite3.Connection, table: str, holes: bool, most: int) -> Iterator[tuple[str, int, str]]:
+    zeros = bytes(_page(db))
     db.text_factory = lambda raw: why_doubtful(raw, holes) or raw  # a reason is a str, text stays bytes
     try:
         cursor = db.execute(f"SELECT _rowid_, * FROM {quoted(table)}")
-    except sqlite3.OperationalError:
-        yield table, 0, "a text is not valid UTF-8"  # no rowid
-        return
+    except sqlite3.OperationalError:  # no rowid
+        cursor = db.execute(f"SELECT 0, * FROM {quoted(table)}")
     for row in cursor:
         reason = next((value for value in row if type(value) is str), "")
+        if not reason and holes and any(type(value) is bytes and zeros in value for value in row):
+            reason = "a page of its content reads as zeros"
         if reason and most > 0:
             most -= 1
             yield table, row[0], reason

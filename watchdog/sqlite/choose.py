@@ -94,7 +94,7 @@ def best_candidate(job: DatabaseRepair, tick: Tick) -> tuple[Candidate | None, t
     for candidate in _candidates(job, tick):
         side = candidate.salvage or side
         if candidate.refused:
-            tried.append(f"{candidate.strategy}: refused at the gate: {candidate.refused[0]}")
+            tried.append(f"tried and not good enough: {candidate.strategy} ({candidate.refused[0]})")
             _remove(candidate.file)
         elif best is None or candidate.better_than(best):
             if best is not None:

@@ -27,7 +27,7 @@ from watchdog.sqlite.format import (
 )
 from watchdog.sqlite.journal import Journal, read_journal
 from watchdog.sqlite.page_scan import UNKNOWN, Pages, Tree
-from watchdog.sqlite.schema import is_making
+from watchdog.sqlite.schema import is_making, put_right
 from watchdog.sqlite.wal import Wal, read_wal
 
 REGION, REGIONS, FEW = 65536, 96, 12  # pages are sampled from so many parts of the file
@@ -41,7 +41,7 @@ class Opened:
     header: Header | None
     entries: list[SchemaObject]
     schema_whole: bool  # every row of the schema table was read
-    schema_gaps: int  # pages of the schema table that are gone
+    schema_gaps: int  # pages of the schema table that are gone, and rows of it that cannot be read
     page_size: int
     declared: int = 0  # pages that the header, the journal or the WAL counts; 0 when none can be believed
     wal: Wal = field(default_factory=Wal)
@@ -236,7 +236,9 @@ def _schema(pages: Pages, header: Header | None) -> tuple[list[SchemaObject], in
     entries = [
         entry for row in rows if row.values and (entry := schema_row(row.values)) and _plausible(entry)
     ]
-    whole = not tree.missing and len(entries) == len(rows) and bool(rows)
+    said, entries = entries, put_right(entries)
+    torn = len(rows) - len(entries)  # an overflow page of theirs may be gone
+    whole = not tree.missing and len(entries) == len(rows) and bool(rows) and said == entries
     if not whole:
         free = _free(pages, header)
         for number in range(2, pages.image.pages + 1):
@@ -245,7 +247,7 @@ def _schema(pages: Pages, header: Header | None) -> tuple[list[SchemaObject], in
     names: dict[tuple[str, str], SchemaObject] = {}
     for entry in entries:
         names.setdefault((entry.type, entry.name.lower()), entry)  # the tree's own rows come first
-    gaps = len(tree.missing) if pages.claims[1] else 0  # page 1 itself is no page of rows
+    gaps = len(tree.missing) + torn if pages.claims[1] else 0  # page 1 itself is no page of rows
     return list(names.values()), gaps, whole
 
 

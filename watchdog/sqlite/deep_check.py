@@ -10,7 +10,9 @@ import time
 from contextlib import suppress
 
 from watchdog.errors import WatchdogError
+from watchdog.model import as_phrase, packed, phrase, unpacked
 from watchdog.sqlite import checks, sandbox
+from watchdog.sqlite.faults import Detail
 from watchdog.sqlite.grade import Deep
 from watchdog.sqlite.journal import read_journal
 from watchdog.sqlite.readonly import Moved, connect, place
@@ -27,15 +29,17 @@ def examine(path: str, timeout: float = 3600, fts_up_to: int = FTS_UP_TO) -> Dee
     try:
         answer = sandbox.run("watchdog.sqlite.deep_check:answer", asked, sandbox.ChildLimits(timeout))
     except sandbox.TookTooLong:
-        return Deep(unknown=f"SQLite did not finish its checks in {timeout:.0f} s")
+        english = "SQLite did not finish its checks in {seconds} s; look again when the machine is idle, or put back a backup"
+        return Deep(unknown=phrase(Detail.ENDLESS, english, seconds=f"{timeout:.0f}"))
     except WatchdogError as error:
         return Deep(unknown=str(error))
     except (OSError, ValueError):
-        return Deep(unknown="the checking process died")
+        english = "the process that checks it died, most likely for lack of memory; free some and look again"
+        return Deep(unknown=phrase(Detail.CHECK_DIED, english))
     values: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in answer.items()
     }
-    return Deep(**values)
+    return Deep(**{**values, "unknown": as_phrase(unpacked(answer["unknown"]))})
 
 
 def inspect(path: str, fts_up_to: int = FTS_UP_TO, tries: int = 3) -> Deep:
@@ -54,7 +58,8 @@ def inspect(path: str, fts_up_to: int = FTS_UP_TO, tries: int = 3) -> Deep:
             return Deep(broken="SQLite cannot open it: the schema is not text", sqlite=sqlite3.sqlite_version)
         except OSError as error:
             return Deep(unknown=f"cannot read it: {error.strerror}", sqlite=sqlite3.sqlite_version)
-    return Deep(unknown="the file keeps changing hands while it is looked at", sqlite=sqlite3.sqlite_version)
+    changing = phrase(Detail.CHANGING, "it keeps changing while it is looked at; look again in a minute")
+    return Deep(unknown=changing, sqlite=sqlite3.sqlite_version)
 
 
 def _inspect(path: str, where: str, mode: str, fts_up_to: int) -> Deep:
@@ -183,8 +188,10 @@ def fts_on_copy(where: str, mode: str) -> list[str] | None:
 def _words(error: sqlite3.Error) -> str:
     text = str(error)
     if "locked" in text or "busy" in text:
-        return "busy: another process holds a lock; nothing is wrong with the file as far as anyone can tell"
-    return f"SQLite could not look ({text}); that speaks of locks, permissions or space, not of the file"
+        english = "busy: another process holds a lock, so it could not be checked, which is no fault of it; look again later"
+        return phrase(Detail.BUSY, english)
+    english = "SQLite could not look ({why}): check the permissions and the free space; that is no fault of the file"
+    return phrase(Detail.SQLITE_CANNOT, english, why=text)
 
 
 def _as_owner(path: str) -> None:
@@ -209,4 +216,5 @@ def _as_owner(path: str) -> None:
 def answer(asked: dict[str, Any], tick: object) -> dict[str, Any]:
     """The checks, in the child."""
     _as_owner(asked["path"])
-    return dict(vars(inspect(asked["path"], asked["fts_up_to"])))
+    found = inspect(asked["path"], asked["fts_up_to"])
+    return vars(found) | {"unknown": packed(found.unknown)}

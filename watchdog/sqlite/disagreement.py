@@ -25,6 +25,7 @@ class WitnessKind(StrEnum):
     SECTORS = "sectors"
     SCHEMA = "schema"
     TABLE = "table"
+    HOMELESS = "homeless"
 
 
 # These tell that something is missing, not how many rows.
@@ -51,10 +52,13 @@ class Disagreement:
     name: str = ""  # of the index, or of what else testifies
 
 
+UNKNOWN = "a table that is not known"
+
+
 def sentences(disagreements: Sequence[Disagreement]) -> list[str]:
     """Each disagreement for people."""
     return [
-        _SENTENCES[item.witness].format(table=item.table or "?", rows=item.rows, name=item.name)
+        _SENTENCES[item.witness].format(table=item.table or UNKNOWN, rows=item.rows, name=item.name)
         for item in disagreements
     ]
 
@@ -63,8 +67,8 @@ _SENTENCES = {
     WitnessKind.INDEX: "{table}: the index {name} of the damaged file names other rows ({rows})",
     WitnessKind.SEQUENCE: "{table}: {rows} numbers were given at its end that no row has; such rows were deleted or are lost",
     WitnessKind.FOREIGN_KEYS: "{table}: other rows refer to {rows} of its rows that are not there",
-    WitnessKind.STRAY_PAGES: "{table}: pages that belong to no table hold up to {rows} rows that fit it; they may have been deleted",
-    WitnessKind.FREE_PAGES: "{table}: {rows} rows lie on pages that are listed as free; they may have been deleted",
+    WitnessKind.STRAY_PAGES: "{table}: pages that belong to no table hold {rows} rows that fit it; they were deleted, or are lost",
+    WitnessKind.FREE_PAGES: "{table}: {rows} rows lie on pages that are listed as free; they may have been deleted, and are kept",
     WitnessKind.EMPTY: "{table}: it has no rows, and the index {name} that would prove it is destroyed",
     WitnessKind.BACKUP: "{table}: the last backup has {rows} rows more; they were deleted since, or are lost",
     WitnessKind.BACKUP_ALONE: "all {rows} rows are those of the backup; what came later is lost",
@@ -74,5 +78,6 @@ _SENTENCES = {
     WitnessKind.JOURNAL: "a record of the -journal is damaged: the last transaction could not be taken back as a whole",
     WitnessKind.SCHEMA: "a part of the list of tables is gone: a table that only it named is not in this report",
     WitnessKind.TABLE: "{table}: an index or a trigger names it, but how it was made is lost; its rows are not in the new file",
+    WitnessKind.HOMELESS: "{table}: {rows} rows could be of any of these; they are in salvaged.db beside the broken file",
     WitnessKind.SECTORS: "{rows} bytes of the file could not be read from the disk",
 }

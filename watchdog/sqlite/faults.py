@@ -73,6 +73,11 @@ class Detail(StrEnum):
     NO_PERMISSION = "database.detail.no-permission"
     EXCHANGED = "database.detail.exchanged"
     LED_ASTRAY = "database.detail.led-astray"
+    BUSY = "database.detail.busy"
+    CHANGING = "database.detail.changing"
+    SQLITE_CANNOT = "database.detail.sqlite-cannot"
+    ENDLESS = "database.detail.endless"
+    CHECK_DIED = "database.detail.check-died"
 
 
 ENGLISH: Mapping[Fault, str] = {
@@ -82,7 +87,7 @@ ENGLISH: Mapping[Fault, str] = {
     ),
     Fault.CANNOT_LOOK: "{why}",
     Fault.NO_SUCH_FILE: "no such file",
-    Fault.ONLY_WAL: "the file is gone but its -wal is still there ({size} bytes); keep the -wal",
+    Fault.ONLY_WAL: "the file is gone but its -wal is still there ({size} bytes): do not start the gateway, and keep the -wal",
     Fault.GONE: "the file is gone; it held {rows} rows{when}",
     Fault.EMPTIED: "the file is empty (0 bytes); it held {rows} rows{when}",
     Fault.EMPTY: (

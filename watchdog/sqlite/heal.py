@@ -202,14 +202,19 @@ class _Healing:
         except OSError as error:
             raise WatchdogError(f"{self.path}: {why_refused(error)}; the file is untouched") from error
         except sqlite3.Error as error:
-            raise WatchdogError(f"{self.path}: {error}; the file is untouched") from error
+            why = (
+                _NO_ROOM
+                if getattr(error, "sqlite_errorname", "") == "SQLITE_FULL"
+                else f"SQLite gave up: {error}"
+            )
+            raise WatchdogError(f"{self.path}: {why}; the file is untouched") from error
         finally:
             swap.clean(self.path)
 
     def _refuse(self, before: Verdict, dry_run: bool) -> None:
         """Everything that speaks against touching the file."""
         if before.grade == "unknown":
-            raise WatchdogError(f"{self.path}: {before.fault}; nothing to heal, the file is untouched")
+            raise WatchdogError(f"{self.path}: {before.fault}; nothing was done, the file is untouched")
         swap.refuse_if_open(self.path, None if dry_run else self.now)
         folder = os.path.dirname(self.path)
         if not os.access(folder, os.W_OK) or os.statvfs(folder).f_flag & os.ST_RDONLY:
@@ -256,7 +261,8 @@ class _Healing:
             ) from None
         except ChildProcessError:
             raise WatchdogError(
-                f"{self.path}: the process that repaired it died (out of memory?); the file is untouched"
+                f"{self.path}: the process that repaired it died, most likely for lack of memory; free some and run it "
+                "again; the file is untouched"
             ) from None
         result = RepairResult(**answer)
         report = self._reported(before, result, dry_run)
@@ -377,11 +383,14 @@ def _megabytes(size: int) -> str:
     return f"{size / (1 << 20):,.1f} MB"
 
 
+_NO_ROOM = "the disk is full; free space and run it again"
+
+
 def why_refused(error: OSError) -> str:
     """What the system refused, and the one thing to do about it."""
     where = f" ({error.filename})" if error.filename else ""
     advice = {
-        errno.ENOSPC: "the disk is full; free space and run it again",
+        errno.ENOSPC: _NO_ROOM,
         errno.EDQUOT: "the quota is used up; free space and run it again",
         errno.EROFS: "the file system is mounted read-only; mount it for writing, or heal a copy elsewhere",
         errno.EACCES: "no permission; run it as the owner of the database or as root",

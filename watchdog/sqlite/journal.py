@@ -44,14 +44,14 @@ def read_journal(fd: int, main: int) -> Journal:
     name = _super_journal(fd, size)
     if name and not os.path.exists(name):
         return Journal()  # all databases of the transaction were committed
-    found = _records(fd, size, sector, page_size)
+    found, there = _records(fd, size, sector, page_size)
     before = os.pread(fd, 100, found.frames[1]) if 1 in found.frames else os.pread(main, 100, 0)
     counts = struct.unpack_from(">I", before, 28)[0] if before[24:28] == before[92:96] else 0
     if counts > pages and counts * page_size <= os.fstat(main).st_size:
         pages = counts  # a size that is too small would cut pages off
     if not _proved(fd, sector, page_size, nonce):
         nonce = _nonce(fd, sector, page_size)
-    count = struct.unpack_from(">I", head, 8)[0] or 0xFFFFFFFF
+    count = max(there, struct.unpack_from(">I", head, 8)[0])
     header = MAGIC + struct.pack(">5I", count, nonce, pages, sector, page_size)
     return replace(
         found,
@@ -78,30 +78,35 @@ def mend_header(path: str) -> None:
             journal.write(found.header)
 
 
-def _records(fd: int, size: int, sector: int, page_size: int, offset: int = 0) -> Journal:
-    """The records of a journal up to the first that is damaged."""
+def _records(fd: int, size: int, sector: int, page_size: int, offset: int = 0) -> tuple[Journal, int]:
+    """The records of a journal up to the first that is damaged, and how many follow its first header.
+
+    A record holds a page as it was before the transaction, so one that its checksum proves is good to take back,
+    also behind the number that the header gives.
+    """
     frames: dict[int, int] = {}
-    torn, counted = False, True
+    torn, counted, after_first = False, True, 0
     while offset + sector <= size and not torn:
         head = os.pread(fd, 28, offset)
         if head[:8] != MAGIC:
             break
         records, nonce = struct.unpack_from(">2I", head, 8)
+        first = not offset
         offset += sector
-        if records == 0xFFFFFFFF or (records == 0 and offset == sector):
+        if records == 0xFFFFFFFF or (records == 0 and first):
             # without its count SQLite takes it for one that was not yet in use: to roll back then changes nothing
             records, counted = (size - offset) // (page_size + 8), False
-        if records and not _proved(fd, offset, page_size, nonce):
-            nonce = _nonce(fd, offset, page_size)
-        for _ in range(records):
-            number = _proved(fd, offset, page_size, nonce)
-            if not number:
-                torn = True
-                break
+        if not _proved(fd, offset, page_size, nonce):
+            nonce = _nonce(fd, offset, page_size) or nonce
+        found = 0
+        while number := _proved(fd, offset, page_size, nonce):
             frames.setdefault(number, offset + 4)
             offset += page_size + 8
+            found += 1
+        torn = found < records
+        after_first = found if first else after_first
         offset = -(-offset // sector) * sector
-    return Journal(True, page_size, 0, frames, torn, counted)
+    return Journal(True, page_size, 0, frames, torn, counted), after_first
 
 
 def _headless(fd: int, main: int, size: int) -> Journal:
@@ -124,7 +129,7 @@ def _headless(fd: int, main: int, size: int) -> Journal:
         while number := _proved(fd, offset, page_size, nonce):
             frames.setdefault(number, offset + 4)
             offset += page_size + 8
-        rest = _records(fd, size, sector, page_size, -(-offset // sector) * sector)
+        rest, _ = _records(fd, size, sector, page_size, -(-offset // sector) * sector)
         frames = {**rest.frames, **frames}
         before = os.pread(fd, 100, frames[1]) if 1 in frames else b""
         if before[24:28] != data[24:28] or not before:

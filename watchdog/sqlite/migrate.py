@@ -103,7 +103,9 @@ def migrate(
             raise WatchdogError(f"{path}: {error}; nothing was changed") from None
         except ChildProcessError:
             sandbox.run("watchdog.sqlite.migrate:take_back", path, limits)
-            raise WatchdogError(f"{path}: the process that added columns died; nothing was changed") from None
+            raise WatchdogError(
+                f"{path}: the process that added columns died; nothing was changed, run it again"
+            ) from None
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in answer.items()
     }

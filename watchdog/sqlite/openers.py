@@ -147,17 +147,20 @@ def open_elsewhere(path: str) -> bool | None:
 
 
 def why_not_free(path: str) -> str:
-    """'' when it is certain that no process has the database open, else the reason in words."""
+    """'' when it is certain that no process has the database open, else the reason and what to do about it."""
     holders = of(path, scan())
     if holders:
-        return "; ".join(str(holder) for holder in holders)
+        return "; ".join(str(holder) for holder in holders) + "; stop it first"
     taken = scan()
     leases = [open_elsewhere(path + part) for part in ("", *SIDECARS)]
     if any(lease is True for lease in leases):
-        return "a process that cannot be seen from here has it open (another user's, or in another container)"
+        return (
+            "a process that cannot be seen from here has it open (another user's, or in another container); stop the "
+            "gateway there first"
+        )
     if taken.hidden and any(lease is None for lease in leases):
         pids = ", ".join(str(pid) for pid in list(_userland(taken.hidden))[:5])
-        return f"cannot tell whether it is open: no permission to look into other processes ({pids}); run as root"
+        return f"cannot tell whether it is open: no permission to look into other processes ({pids}); run it as root"
     return ""
 
 

@@ -319,6 +319,23 @@ class Pages:
                     found.append(number)
         return found
 
+    def continues(self, number: int) -> bool:
+        """Whether a page looks like a part of a long text: an overflow page, whose row may be gone."""
+        data = self.image.page(number)
+        text = data[4 : self.image.usable].rstrip(b"\0")
+        if not text or struct.unpack_from(">I", data)[0] > self.image.pages:
+            return False
+        whole = (
+            4 if self.encoding == "utf-8" else 0
+        )  # a sign may begin on the page before, or end on the next
+        while whole and 0x80 <= text[0] < 0xC0:
+            text, whole = text[1:], whole - 1
+        try:
+            text.decode(self.encoding)
+        except UnicodeDecodeError as error:
+            return error.start >= len(text) - 3
+        return True
+
     # --- rows
 
     def rows(self, tree: Tree) -> Iterator[ScannedRow]:
@@ -421,7 +438,16 @@ class Pages:
             return self._endless(cell) or ScannedRow(
                 cell.rowid, None, str(error) if cell.overflow else "unreadable"
             )
-        return ScannedRow(cell.rowid, values, doubt_about(values) or self._garbled(values))
+        return ScannedRow(
+            cell.rowid, values, doubt_about(values) or self._garbled(values) or self._zeroed(cell, values)
+        )
+
+    def _zeroed(self, cell: Cell, values: Sequence[Value]) -> str:
+        """A disk may give zeros for a page; in a text they show by themselves."""
+        if not cell.overflow or not any(isinstance(value, bytes) for value in values):
+            return ""
+        pages = chain(self.image, cell, endless=True)
+        return "" if all(any(self.image.page(n)) for n in pages) else "a page of its content reads as zeros"
 
     def _garbled(self, values: Sequence[Value]) -> str:
         """Noise is hardly ever valid UTF-8, but often valid UTF-16: there it shows in signs that do not exist."""

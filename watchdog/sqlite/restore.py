@@ -63,7 +63,7 @@ def _result(file: str, tallies: Mapping[str, Tally], refused: Sequence[str]) -> 
         "says": [f"{back} rows of the backup are back, beside {since} that were written since"]
         if taken
         else [],
-        "tried": [f"{PUT_BACK}: refused at the gate: {reason}" for reason in refused],
+        "tried": [f"tried and not good enough: {PUT_BACK} ({reason})" for reason in refused],
         "side": "",
         "corrected": 0,
     }

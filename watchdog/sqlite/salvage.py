@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sqlite3
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from watchdog.sqlite import checks
-from watchdog.sqlite.adoption import KnownRows, Losses, TablePart
+from watchdog.sqlite.adoption import AMBIGUOUS, KnownRows, Losses, TablePart
 from watchdog.sqlite.carve import carve
+from watchdog.sqlite.disagreement import UNKNOWN as UNKNOWN_TABLE
 from watchdog.sqlite.format import Bad, Value, read_page, read_record
 from watchdog.sqlite.from_backup import compare, correct, merge
 from watchdog.sqlite.layout import Layout, best, impossible
@@ -36,6 +39,9 @@ class Salvaged:
     tallies: Mapping[str, Tally]
     says: tuple[str, ...]
     corrected: int  # rows whose content came from another copy
+    homeless: Mapping[
+        str, int
+    ]  # the tables that rows could be of, UNKNOWN when none is known -> how many were set aside
 
 
 class _Salvage(Losses):
@@ -58,20 +64,36 @@ class _Salvage(Losses):
                     whole = self._listed(name)
                 self._fill(name, part, whole if part.stray else None)
             self._put_misplaced()
-        for part in self.aside:
-            for row in self.pages.rows(part.tree):
-                fresh.aside(None, row.rowid, row.values or (), part.doubt)
+        for tree, names in self.aside:
+            self._keep_homeless(tree, names, AMBIGUOUS)
         if not survey.opened.schema_whole:
-            self._keep_homeless()
+            for number in stray_leaves(self.pages)[0]:
+                leaf = Tree("", number, True, leaves=array("I", [number]))
+                self.pages.claim_overflow(leaf)
+                self._keep_homeless(leaf, "", f"page {number}: its table is not known")
+            for tree in self._not_of_full_text():
+                self._keep_homeless(tree, UNKNOWN_TABLE, "its table is not known")
 
-    def _keep_homeless(self) -> None:
-        """Keep the rows that fit no table which is still known, for a person to look at."""
-        for number in stray_leaves(self.pages)[0]:
-            leaf = Tree("", number, True, leaves=array("I", [number]))
-            self.pages.claim_overflow(leaf)
-            for row in self.pages.rows(leaf):
-                if row.values is not None:
-                    self.fresh.aside(None, row.rowid, row.values, f"page {number}: its table is not known")
+    def _keep_homeless(self, tree: Tree, names: str, why: str) -> None:
+        """Keep rows of which it is not known whose they are, for a person to look at."""
+        rows = [row for row in self.pages.rows(tree) if row.values is not None]
+        for row in rows:
+            self.fresh.aside(None, row.rowid, row.values or (), why)
+        if names:
+            self.homeless[names] = self.homeless.get(names, 0) + len(rows)
+
+    def _not_of_full_text(self) -> Iterator[Tree]:
+        """Leaves that were taken for a full-text index's own because they fit: their rows are not those of its table."""
+        wanted = {(entry.type, entry.name): entry.sql for entry in self.survey.entries}
+        fills = {f"{fill.fts}_content": fill for fill in checks.fills(wanted) if fill.text}
+        for name in fills.keys() & self.parts.keys():
+            fill = fills[name]
+            sql = f"SELECT 1 {fill.rows} {'AND' if fill.when else 'WHERE'} new._rowid_ = ? AND ({fill.text}) IS ?"
+            for part in self.parts[name][1:]:
+                rows = [row.values and (row.rowid, row.values[-1]) for row in self.pages.rows(part.tree)]
+                with suppress(sqlite3.Error):
+                    if not any(row and self.fresh.db.execute(sql, row).fetchone() for row in rows):
+                        yield part.tree
 
     def _fill(self, name: str, part: TablePart, listed: set[int] | None) -> None:
         fresh, layout = self.fresh, part.layout
@@ -103,6 +125,7 @@ class _Salvage(Losses):
             tally.freed += 1
             return
         tally.destroyed += 1
+        self.broken.setdefault(name, []).append(row.rowid if layout.rowid else 0)
         # a number that another row has, or that was read twice, is as damaged as the rest of the cell
         if not (row.rowid and layout.rowid and self.fresh.lose(name, row.rowid)):
             tally.unplaced += 1
@@ -421,7 +444,7 @@ def salvage(
     for name in suspects:
         work.count(name, known)
     fresh.finish(survey.entries, work.keep_sequence())
-    return Salvaged(fresh.tallies, tuple(work.says), fresh.corrected)
+    return Salvaged(fresh.tallies, tuple(work.says), fresh.corrected, work.homeless)
 
 
 def _merge(work: _Salvage, suspects: Iterable[str], known: KnownRows) -> None:

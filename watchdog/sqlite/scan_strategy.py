@@ -65,7 +65,7 @@ def scan(job: DatabaseRepair, tick: Tick) -> Candidate:
         refused = why_not(file, entries, least)
         if not sum(least.values()):
             refused.append("not one row was found")
-        gone = {entry.name: _nowhere_to_put(survey, entry) for entry in wanted.gone if entry.type == "table"}
+        gone = {entry.name: _rows_under(survey, entry) for entry in wanted.gone if entry.type == "table"}
         says = [
             f"{entry.type} {entry.name}: not made, its table {entry.table} is not known" for entry in homeless
         ]
@@ -75,7 +75,7 @@ def scan(job: DatabaseRepair, tick: Tick) -> Candidate:
         found = Candidate(
             PAGE_SCAN,
             file,
-            {**result.tallies, **gone},
+            {**result.tallies, **{name: Tally(lost=rows, lost_most=rows) for name, rows in gone.items()}},
             doubtful,
             says=tuple(says),
             salvage=side,
@@ -84,23 +84,27 @@ def scan(job: DatabaseRepair, tick: Tick) -> Candidate:
         )
         if refused:
             return found
-        lost = {entry.table for entry in homeless}
+        lost = {entry.table for entry in homeless} | {name for name, rows in gone.items() if not rows}
         heard = judged(found, job, survey, rebuilt=True)
         return replace(
             heard,
             disagreements=(
                 *heard.disagreements,
                 *(Disagreement(WitnessKind.TABLE, name) for name in sorted(lost)),
+                *(Disagreement(WitnessKind.HOMELESS, name, rows) for name, rows in result.homeless.items()),
             ),
         )
 
 
-def _nowhere_to_put(survey: Survey, entry: SchemaObject) -> Tally:
-    """The rows of a table whose definition is lost."""
-    tree = Tree(entry.name, entry.root, True)
-    survey.pages.walk(tree)
-    rows = max(1, survey.cells(tree))
-    return Tally(lost=rows, lost_most=rows)
+def _rows_under(survey: Survey, entry: SchemaObject) -> int:
+    """The rows of a table whose definition is lost; 0 when they cannot be counted."""
+    for table in (True, False):
+        tree = Tree(entry.name, entry.root, table)
+        survey.pages.walk(tree)
+        if tree.leaves and not tree.missing:
+            return survey.cells(tree)
+        survey.pages.release(tree)
+    return 0
 
 
 def _guesses(kind: str, borrowed: Mapping[str, SchemaObject]) -> dict[str, tuple[Layout, ...]]:

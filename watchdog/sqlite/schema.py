@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from watchdog.sqlite.files import NAMES
 from watchdog.sqlite.format import SchemaObject
-from watchdog.values import dataclass, field, regex
+from watchdog.values import dataclass, field, regex, replace
 
 NEWEST_STATE_VERSION = 26  # the schema_version of the newest release that is known here
 CORE = {
@@ -258,6 +258,46 @@ def entries_for(
         if not known:
             wanted.gone.append(entry)
     return wanted
+
+
+_NAME = r"(\"(?:[^\"]|\"\")*\"|\[[^]]*\]|`[^`]*`|\w+)"
+_SAYS = regex(rf"CREATE (VIRTUAL TABLE|TABLE|UNIQUE INDEX|INDEX|TRIGGER|VIEW) {_NAME}(?:\s*ON\s*{_NAME})?")
+
+
+def put_right(entries: Sequence[SchemaObject]) -> list[SchemaObject]:
+    """The entries, with the name of a table as two of its three places have it, and that of an index as in its SQL."""
+    known = {entry.name for entry in entries if entry.type == "table"} | {
+        entry.table for entry in entries if entry.type == "table"
+    }
+    found = []
+    for entry in entries:
+        says = _SAYS.match(entry.sql)
+        if says is None or entry.type not in ("table", "index"):
+            found.append(entry)
+            continue
+        name, table = _bare(says[2]), _bare(says[3] or "")
+        if entry.type == "index":
+            table = entry.table if table not in known else table
+        elif name not in (entry.name, entry.table) and entry.name == entry.table:
+            entry = replace(
+                entry, sql=entry.sql[: says.start(2)] + quoted(entry.name) + entry.sql[says.end(2) :]
+            )
+            name = table = entry.name
+        elif name in (entry.name, entry.table):
+            table = name
+        else:
+            name, table = entry.name, entry.table
+        found.append(
+            entry if (name, table) == (entry.name, entry.table) else replace(entry, name=name, table=table)
+        )
+    return found
+
+
+def _bare(name: str) -> str:
+    """A name as SQL has it, without its quotes."""
+    if name[:1] in ('"', "`"):
+        return name[1:-1].replace(name[0] * 2, name[0])
+    return name[1:-1] if name[:1] == "[" else name
 
 
 def unreadable(entries: Sequence[SchemaObject]) -> list[SchemaObject]:

@@ -179,6 +179,17 @@ class Survey:
             (low is None or rowid > low) and (high is None or rowid <= high) for low, high in gaps
         ) or any(map(self.pages.hides, self.trees[table].leaves))
 
+    def pages_gone(self) -> bool:
+        """Whether pages are cut off or destroyed that neither a tree nor the list of tables misses."""
+        image = self.pages.image
+        beyond = range(image.in_file + 1, image.pages + 1)
+        if image.torn or self.opened.declared > image.pages or any(not image.there(page) for page in beyond):
+            return True
+        trees = (*self.trees.values(), *self.indexes.values())
+        missed = {number for tree in trees if tree.root for number in tree.lost_pages}
+        gone = (number for number in self.pages.destroyed() if number not in missed)
+        return sum(not self.pages.continues(number) for number in gone) > self.opened.schema_gaps
+
     def cells(self, tree: Tree) -> int:
         """How many rows or entries lie in a tree, by its page headers."""
         image = self.pages.image

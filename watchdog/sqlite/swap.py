@@ -80,9 +80,7 @@ def alone(path: str) -> Iterator[None]:
 def refuse_if_open(path: str, now: datetime | None = None) -> None:
     reason = holders.why_not_free(path)
     if reason:
-        raise WatchdogError(
-            f"{path}: {reason}; stop it first, the file is untouched{rescue(path, now) if now else ''}"
-        )
+        raise WatchdogError(f"{path}: {reason}; the file is untouched{rescue(path, now) if now else ''}")
 
 
 def owner_of(path: str) -> os.stat_result:

@@ -40,12 +40,13 @@ def _undo(path: str, now: datetime) -> UndoReport:
             if not manifest.undone and (manifest.healed or not os.path.exists(path))
         ]
         if not healed:
-            return UndoReport(path, False, (f"no heal of {path} to undo",))
+            return UndoReport(path, False, (f"{path}: no repair of it is left to undo; nothing was done",))
         folder, manifest = healed[0]
         name = os.path.basename(path)
         if swap.hashes_of(str(folder / name)) != manifest.hashes:
             raise WatchdogError(
-                f"{folder}: the quarantined files are not what the manifest says; nothing was done"
+                f"{folder}: the files there were changed since; nothing was done. If they are what you want, copy them "
+                "back by hand while the gateway is stopped"
             )
         swap.refuse_if_open(path)
         kept = ""

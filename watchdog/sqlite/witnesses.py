@@ -66,7 +66,8 @@ def testify(survey: Survey, candidate: str, rebuilt: bool, known: Mapping[str, i
                 found.disagreements.append(Disagreement(WitnessKind.BACKUP, table, known[table] - rows))
     opened = survey.opened
     unread = opened.schema_gaps or (survey.pages.claims[1] and not opened.schema_whole)
-    if unread and _may_hide_a_table(survey):
+    # pages are gone, or hold rows of no table: what named them may have been in the schema
+    if unread and (survey.pages_gone() or stray_leaves(survey.pages)[0]):
         found.disagreements.append(Disagreement(WitnessKind.SCHEMA, ""))
     wal = survey.opened.wal
     if wal.unfinished:
@@ -79,14 +80,6 @@ def testify(survey: Survey, candidate: str, rebuilt: bool, known: Mapping[str, i
     if journal.torn or (journal.hot and not journal.counted and rebuilt):
         found.disagreements.append(Disagreement(WitnessKind.JOURNAL, ""))
     return found
-
-
-def _may_hide_a_table(survey: Survey) -> bool:
-    """Whether pages are gone, or hold rows of no table: what named them may have been in the schema."""
-    image = survey.pages.image
-    beyond = range(image.in_file + 1, image.pages + 1)
-    cut = image.torn or survey.opened.declared > image.pages or any(not image.there(page) for page in beyond)
-    return cut or bool(stray_leaves(survey.pages)[0])
 
 
 # --- indexes
