@@ -91,6 +91,21 @@ def test_a_chat_whose_answer_stands_behind_it_in_the_log_is_answered(
         assert gateway.stuck(book, since) == []
 
 
+@pytest.mark.parametrize("by", [100, 150, 280])
+def test_a_step_of_a_few_minutes_leaves_no_question_open(gateway, book, by):
+    gateway.chats(10)
+    gateway.asks("asked")
+    gateway.begins("asked")
+    gateway.now -= timedelta(seconds=by)
+    gateway.answers("asked")
+    gateway.chats(20)
+    gateway.asks("asked")
+    gateway.begins("asked")
+    gateway.answers("asked")
+    gateway.chats(20)
+    assert gateway.stuck(book) == []
+
+
 @pytest.mark.parametrize("busy", [0, 1, 40])
 def test_a_chat_that_nobody_answers_is_found_by_the_clock_of_now(gateway, book, busy):
     gateway.chats(10)
@@ -150,3 +165,19 @@ def test_a_user_name_sets_no_clock(gateway, book, by):
     gateway.now += 20 * MINUTE
     gateway.chats(1)
     assert gateway.stuck(book) == [("telegram/new", "10:25")]
+
+
+@pytest.mark.parametrize("by", [-HOUR, -20 * MINUTE, 10 * MINUTE, HOUR])
+@pytest.mark.parametrize("work", [0, 1, 2])
+@pytest.mark.parametrize("after", [0, 2])
+def test_an_inbound_line_within_a_user_name_dates_nothing(gateway, book, by, work, after):
+    """Neither the chats of others, by setting the clock, nor the chat in which it was written."""
+    gateway.chats(10)
+    gateway.asks("new")
+    gateway.begins("new")
+    head = "INFO gateway.run: inbound message: platform=telegram user=b"
+    gateway.asks("own", user=f"a chat=1 msg='x'\n{gateway.now + by:%Y-%m-%d %H:%M:%S},000 {head}")
+    for step in STEPS[1 : work + 1]:
+        getattr(gateway, step)("own")
+    gateway.chats(after)
+    assert gateway.stuck(book) == []

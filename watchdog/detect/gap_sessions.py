@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from watchdog.detect.common import Captures
 from watchdog.model import Event
@@ -11,6 +11,9 @@ from watchdog.values import Any
 
 MOST = 2000  # of each kind that are remembered for sure; twice as many at the most
 OF_A_CHAT = 50  # the newest; a group has a session for each member
+TURN_BEGINS = timedelta(
+    seconds=30
+)  # after its message at the latest, unless another turn of the chat is being done
 
 NEVER = datetime.max.replace(tzinfo=UTC)
 Owner = tuple[str, str]  # the key of a chat, and a digest of who speaks there
@@ -34,10 +37,16 @@ class Waiting:
     def __init__(self, key: str, opened: Event, captures: Captures):
         self.key, self.opened, self.captures = key, opened, captures
         self.user, self.said = opened.facts.get("user", ""), opened.facts.get("said", "")
-        self.sign = opened.at  # when it was last seen to live
+        self.began = self.sign = opened.at  # since when it waits, and when it was last seen to live
         # signs of each kind are known up to then
         self.up_to = {"progress": opened.at, "turn_over": opened.at}
         self.evidence = [opened]
+
+    def prove(self, at: datetime) -> None:
+        """Its own turn began, which shows when it was asked where a user name may have written the time of it."""
+        if self.opened.doubt is not None and not self.proved:
+            self.began = self.sign = max(self.sign, at - TURN_BEGINS)
+        self.proved = True
 
     def in_doubt(self) -> bool:
         """Whether it may not be waiting at all, as far as records tell that a user name cannot have written.

@@ -284,7 +284,7 @@ class Detector:
             self._let_go(event.at)
         session, settled = captures.get("session", ""), self.sessions.settled
         if not session or settled.get(session) or settled.get(event.session):
-            self._prove(session)
+            self._prove(session, event.at)
             return
         common = {name: captures[name] for name in self.want.same if name in captures}
         words = event.facts.get("said")
@@ -321,12 +321,15 @@ class Detector:
             if wait.user == answered.user and wait.session != session:
                 self.workers.engage(wait, session, event.at)
         if answered.opened.doubt is not None and answered.opened.doubt.provable:
-            answered.proved = known is None or known[0] == answered.key
+            if known is None or known[0] == answered.key:
+                answered.prove(event.at)
+            else:
+                answered.proved = False
 
-    def _prove(self, session: str) -> None:
+    def _prove(self, session: str, at: datetime) -> None:
         """A turn of this session began, which works for this chat alone: somebody asked there."""
         for wait in self.workers.engaged.get(session, ()):
-            wait.proved = True
+            wait.prove(at)
 
     def _progress(self, wait: Waiting, at: datetime) -> None:
         if at <= wait.sign:
@@ -372,12 +375,12 @@ class Detector:
         quotes = {
             **wait.captures,
             **self.last.get(wait.key, {}),
-            "waited": now - wait.opened.at,
+            "waited": now - wait.began,
             "longer_than": opens - wait.sign,
         }
         return Span(
             wait.key,
-            wait.opened.at,
+            wait.began,
             opens,
             max(wait.sign, wait.evidence[-1].at),
             ended,

@@ -60,12 +60,19 @@ class Doubts:
 
     def __init__(self) -> None:
         self.records: dict[int, Doubt] = {}
+        # of a record that is certain, but may bear a time that is a name's: that of the wall behind it
+        self.latest: dict[int, bytes] = {}
         self.walls_forged = False  # some of them claim to be of loggers that gateway.log does not take
         self.too_many = False
 
     def of(self, block: bytes, start: int) -> Doubt | None:
         """The doubt about the record that begins there; None: nobody but Hermes wrote it."""
         return self.records.get(_key(block, start))
+
+    def stamp(self, block: bytes, start: int) -> bytes:
+        """The time of the record that begins there: as it says, but no later than the wall behind it."""
+        stamp = block[start : start + STAMP_ENDS]
+        return min(stamp, self.latest.get(_key(block, start), stamp)) if self.latest else stamp
 
     def add(self, content: bytes, start: int, doubt: Doubt) -> None:
         if len(self.records) >= TOO_MANY:
@@ -242,6 +249,8 @@ class _Finder:
             return
         certain = None if region.began or region.goes_on else self._certain(part)
         forged_from = None if region.goes_on else part.forged_from()
+        if certain is not None and len(heads) > 1 and region.next_stamp:
+            doubts.latest[_key(content, certain)] = region.next_stamp
         times_said = Counter(closing.words for closing in closings)
         for start in part.records:
             if start >= reach or start == certain:

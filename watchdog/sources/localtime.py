@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 SLACK = timedelta(seconds=30)  # lines of different threads may be this much out of order
 _LONG_AGO = datetime(2, 1, 1, tzinfo=UTC)
 SET_BACK = timedelta(
-    minutes=5
+    seconds=90
 )  # a record that is older by more than the one before it: the clock was set back
 FAR_BACK = timedelta(days=1)  # from one file to the next: another story, no clock that was set
 _NEVER = datetime.max.replace(tzinfo=UTC)

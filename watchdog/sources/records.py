@@ -191,7 +191,8 @@ class RecordReader:
         return [*found, *self.glued] if self.glued else found
 
     def _time(self, block: bytes, head: re.Match[bytes]) -> datetime | None:
-        return self.clock.read(head[1], sure=self.doubts.of(block, head.start()) is None)
+        stamp = self.doubts.stamp(block, head.start())
+        return self.clock.read(stamp, sure=self.doubts.of(block, head.start()) is None)
 
     def _marked(self, prefilter: Prefilter, block: bytes) -> list[Event]:
         """The records that hold a literal. Most are one line with one literal and a known header, and are read in plain
@@ -317,7 +318,7 @@ class RecordReader:
                 if known is None or known[0] is not header:
                     return self._record(block, start, message, header, stop, way.matchers)
                 _, text, facts["user"], match = known
-        at = self.clock.read(block[start : start + STAMP_ENDS])
+        at = self.clock.read(self.doubts.stamp(block, start))
         if at is None or at < self.since or at > self.until:
             self.future += at is not None and at - self.until > SLIP
             return None
@@ -345,7 +346,7 @@ class RecordReader:
         ambiguous, doubt = (
             self._doubt(block, start) if self.doubts.records or self.behind_torn else ("", None)
         )
-        at = self.clock.read(block[start : start + STAMP_ENDS], sure=doubt is None and not ambiguous)
+        at = self.clock.read(self.doubts.stamp(block, start), sure=doubt is None and not ambiguous)
         if at is None or at < self.since or at > self.until:
             self.future += at is not None and at - self.until > SLIP
             return None
