@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from dataclasses import replace
 from datetime import timedelta
@@ -122,3 +123,20 @@ def test_a_second_look_within_a_check_ends_incidents_and_confirms_none():
         kept = {each.rule: each.status for each in all_incidents(store)}
     assert [change.what for change in changes] == ["resolved"]
     assert kept == {"gateway-down": "resolved", "cron-overdue": "suspected"}
+
+
+def test_a_store_whose_writer_was_killed_half_way_can_be_looked_at(tmp_path):
+    """Its journal is rolled back, which a connection for reading only may not do."""
+    path, killed = tmp_path / "watchdog.db", tmp_path / "killed" / "watchdog.db"
+    killed.parent.mkdir(mode=0o700)
+    with Store.open(path) as store:
+        store.db.execute("PRAGMA cache_size = 1")
+        store.db.execute("BEGIN IMMEDIATE")
+        store.db.execute("CREATE TABLE half(row)")
+        store.db.executemany("INSERT INTO half VALUES (zeroblob(4000))", [()] * 50)
+        for name in ("watchdog.db", "watchdog.db-journal"):
+            shutil.copy(tmp_path / name, killed.parent)
+        store.db.rollback()
+    found = Store.look(killed)
+    assert found is not None and all_incidents(found) == []
+    assert not found.db.execute("SELECT 1 FROM sqlite_master WHERE name = 'half'").fetchone()

@@ -163,6 +163,12 @@ class Store:
             return cls._current(db, str(path), migrate=False)
         except FileNotFoundError:
             return None
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_READONLY_ROLLBACK:
+                raise store_error(path, error, "read") from error
+            # Whoever wrote it was killed. What was cut off is rolled back by a connection that may write.
+            cls.open(path).close()
+            return cls.look(path)
         except (sqlite3.Error, OSError) as error:
             raise store_error(path, error, "read") from error
 
