@@ -148,8 +148,9 @@ def test_a_gateway_that_is_busy_for_long_gives_no_finding(lab, version):
 
 def hiccup(it, chat: int) -> None:
     """The provider is overloaded for one attempt, and the next one is answered."""
-    it.world.do("llm", "behave", match="one hiccup", do="overloaded", times=1)
-    it.gateway.tell("one hiccup", chat=chat)
+    words = f"one hiccup {os.urandom(4).hex()}"  # else several would add up to a turn that is given up
+    it.world.do("llm", "behave", match=words, do="overloaded", times=1)
+    it.gateway.tell(words, chat=chat)
 
 
 def stop_a_chat(it, chat: int) -> None:

@@ -40,6 +40,7 @@ class Recovery:
 
     line: tuple[Line, ...]
     after: timedelta  # so long after the last failure, or later
+    ends: bool = True  # what is open, too; else it only makes good the attempts before it
 
 
 @dataclass(frozen=True)
@@ -102,9 +103,10 @@ def read(section: Section) -> Burst:
 
 
 def _read_recovery(section: Section) -> Recovery | None:
-    lines = aside(read_lines(section, "recovered_by", ()))
+    passed = section.has("passed_by")
+    lines = aside(read_lines(section, "passed_by" if passed else "recovered_by", ()))
     after = section.duration("recovered_after", timedelta(0), least=timedelta(0))
-    return Recovery(lines, after) if lines else None
+    return Recovery(lines, after, ends=not passed) if lines else None
 
 
 def _read_attribution(section: Section) -> Attribution | None:
@@ -295,9 +297,10 @@ class Detector:
 
     def _recover(self, failing: Iterable[Series], before: datetime) -> None:
         """End what recovered before this moment; attempts that a later one made good do not count."""
-        after = self.want.recovery.after if self.want.recovery is not None else timedelta(0)
+        recovery = self.want.recovery or Recovery((), timedelta(0))
+        after = recovery.after
         for series in failing:
-            if not series.recent:
+            if not series.recent or (series.current is not None and not recovery.ends):
                 continue
             for trace in self.traces:
                 trace.read(series.recent[0].at, before)
