@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 
-from watchdog import config, gateway, notify, steps
+from watchdog import config, gateway, notify, steps, store
 from watchdog.config.cache import load_cached, load_cached_settings
 from watchdog.config.rulebook import Kinds, Rulebook
 from watchdog.config.settings import Settings
@@ -135,6 +135,13 @@ class Run:
     def _is_measured(self, name: str) -> bool:
         rule = self.book.rule(name)
         return rule is not None and is_measured(rule)
+
+    def sources_from(self, start: datetime | None) -> Sources:
+        """The sources with what past checks left for them, and how long reading may take; `start` as for a check."""
+        within = self.sources.read_within if start is None else self.settings.time_limit / 3
+        measured = store.past_measurements(self.store, self.now)
+        failed = store.failed_restarts(self.store, self.now)
+        return replace(self.sources, measured=measured, failed_restarts=failed, read_within=within)
 
     def messenger(self) -> Messenger:
         """What telling and asking need for this home."""

@@ -22,7 +22,7 @@ from watchdog import approval, fleet, notify, plan, repair, sqlite, store
 from watchdog.detect.evaluate import Evaluation, Seen, evaluate, lines_by_source
 from watchdog.detect.incidents import fold
 from watchdog.job import Run
-from watchdog.model import Incident, Notification, Plan, Report, Rule
+from watchdog.model import Incident, Plan, Report, Rule
 from watchdog.sources.logfile import with_line_numbers
 from watchdog.sources.read import Reading, Sources, read_all, unwatched_databases
 from watchdog.values import TYPE_CHECKING, replace
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from watchdog.repair import Look, LookAgain, RepairJob
 
 AT_ONCE = timedelta(0)
-Plans = tuple[Plan, ...]
-Notes = tuple[str, ...]  # what did not work
 
 
 def full_check(run: Run) -> Report:
@@ -42,12 +40,12 @@ def full_check(run: Run) -> Report:
     with store.recording(run.memory):
         report = record(check(run, run.start), run)
         _, unheard = hear(run)
-        report = act_and_tell(report.noted(unheard), run)
+        report = tell(act(report.noted(unheard), run), run)
         if any(notification.news in store.QUESTIONS for notification in report.notifications):
             # A question was asked just now: the person with the phone may answer at once.
             replies, unheard = hear(run, run.settings.notify.replies.wait)
             report = report.noted(unheard)
-            report = act_and_tell(report, run) if replies else report
+            report = report.followed_by(tell(act(report.anew(), run), run)) if replies else report
         if run.settings.backups:
             failed = sqlite.take_due_backups(run.home_dir, run.state_dir, run.settings.keep_backups, run.now)
             report = report.noted(failed)
@@ -58,10 +56,10 @@ def dry_run(run: Run) -> Report:
     """What a full check would find and propose, with holds and exact commands; writes nothing."""
     report = check(run, run.start)
     report = replace(report, cut_off=store.work_left(run.store)[1])
-    if not any(incident.needs_plan for incident in report.incidents):
-        return report
-    plans = propose(report.incidents, report.not_checked, run, run.machine(report.turns))
-    return replace(report, plans=plans)
+    if any(incident.needs_plan for incident in report.incidents):
+        machine = run.machine(report.turns)
+        report = replace(report, plans=propose(report.incidents, report.not_checked, run, machine))
+    return report
 
 
 def replay(run: Run, first: datetime) -> Report:
@@ -80,27 +78,15 @@ def look_again(run: Run, machine: Machine) -> LookAgain:
     return look
 
 
-def repair_job(run: Run, machine: Machine) -> RepairJob:
-    """What a repair works with: it looks again, and hears a no until it can no longer stop."""
-    return repair.RepairJob(
-        run.memory, machine, look_again(run, machine), lambda: hear(replace(run, now=machine.clock()))
-    )
-
-
 def check(run: Run, start: datetime | None) -> Report:
     """Read from `start` on, evaluate the rules that are due, and say what changes about the incidents."""
-    sources = replace(
-        run.sources,
-        measured=store.past_measurements(run.store, run.now),
-        failed_restarts=store.failed_restarts(run.store, run.now),
-        read_within=run.settings.time_limit / 3 if start is not None else run.sources.read_within,
-    )
-    seen, reading = look(run.rules, sources, start, run.now)
-    known = store.known_incidents(run.store, start or run.now)
-    changes = fold(known, seen, run.not_due, start or run.now, run.now)
+    seen, reading = look(run.rules, run.sources_from(start), start, run.now)
+    start = start or run.now
+    known = store.known_incidents(run.store, start)
+    changes = fold(known, seen, run.not_due, start, run.now)
     changed = {change.incident.id for change in changes}
     return Report(
-        start=start or run.now,
+        start=start,
         now=run.now,
         home=run.home_dir,
         blind=reading.blind,
@@ -119,16 +105,13 @@ def check(run: Run, start: datetime | None) -> Report:
 def look(
     rules: Sequence[Rule], sources: Sources, start: datetime | None, now: datetime
 ) -> tuple[Evaluation, Reading]:
-    """Read what the rules want to see, and ask them; the findings name their evidence by line.
-
-    Where the clock was set back, which only shows at the end, all is read again and dated by the clock of now.
-    """
+    """Read what the rules want to see, and ask them; the findings name their evidence by line."""
     with read_all(sources, lines_by_source(rules), start, now) as reading:
         beside = Seen(reading.blind, reading.traces, reading.slow, reading.lost, sources.tool_calls)
         seen = evaluate(rules, reading.events, beside, now)
         reading.blind.update({**reading.lost(), **seen.doubtful})
         set_back = reading.set_back()
-    if set_back and not sources.set_back:
+    if set_back and not sources.set_back:  # the clock was, as only the end shows: all is dated by that of now
         return look(rules, replace(sources, set_back=set_back), start, now)
     return replace(seen, findings=with_line_numbers(seen.findings, sources.logs)), reading
 
@@ -139,19 +122,11 @@ def record(report: Report, run: Run) -> Report:
     return replace(report, changes=changes, newly_blind=newly_blind)
 
 
-def hear(run: Run, wait: timedelta = AT_ONCE) -> tuple[tuple[ReplyResult, ...], Notes]:
+def hear(run: Run, wait: timedelta = AT_ONCE) -> tuple[tuple[ReplyResult, ...], tuple[str, ...]]:
     """The answers since the last look, and what did not work; waits this long for one while a question is open."""
     if not run.settings.notify.replies.channels or not store.any_asked(run.memory):
         return (), ()
     return approval.hear(run.messenger(), run.settings.limits, approval.Patience(wait))
-
-
-def act_and_tell(report: Report, run: Run) -> Report:
-    """Act, then tell; adds what was done and sent to what the report holds already."""
-    done = act(replace(report, outcomes=()), run)
-    sent, unsent = tell(done, run)
-    outcomes, notifications = (*report.outcomes, *done.outcomes), (*report.notifications, *sent)
-    return replace(done.noted(unsent), outcomes=outcomes, notifications=notifications)
 
 
 def act(report: Report, run: Run) -> Report:
@@ -161,7 +136,11 @@ def act(report: Report, run: Run) -> Report:
     if not waiting and not any(incident.needs_plan for incident in wrong):
         return replace(report, cut_off=cut_off)
     machine = run.machine(report.turns)
-    plans = ask(wrong, report.not_checked, run, machine)
+    if why := plan.must_disarm(wrong, run.book.recipes, store.history(run.store, run.now), run.now):
+        approval.disarm(run.memory, why, run.now)
+    plans = propose(wrong, report.not_checked, run, machine)
+    store.note_starts(run.memory, machine.starts)
+    plans = approval.submit(run.memory, plans, run.now)
     outcomes = repair.carry_out_approved(repair_job(run, machine))
     if any(outcome.verified for outcome in outcomes):
         # What is new since the check began waits for the next one: two looks within seconds confirm no fault.
@@ -170,29 +149,30 @@ def act(report: Report, run: Run) -> Report:
     return replace(report, plans=plans, outcomes=outcomes, cut_off=store.work_left(run.memory)[1])
 
 
-def propose(wrong: Sequence[Incident], unseen: Collection[str], run: Run, machine: Machine) -> Plans:
+def propose(
+    wrong: Sequence[Incident], unseen: Collection[str], run: Run, machine: Machine
+) -> tuple[Plan, ...]:
     """The plans for what is open, each with the reason it must wait, if there is one; writes nothing."""
     history = store.history(run.store, run.now, unseen)
     return plan.make_plans(wrong, run.book, history, machine, run.now)
 
 
-def ask(wrong: Sequence[Incident], unseen: Collection[str], run: Run, machine: Machine) -> Plans:
-    """Propose, and record what may be asked; stop acting first where the repairs do not last."""
-    if why := plan.must_disarm(wrong, run.book.recipes, store.history(run.store, run.now), run.now):
-        approval.disarm(run.memory, why, run.now)
-    plans = propose(wrong, unseen, run, machine)
-    store.note_starts(run.memory, machine.starts)
-    return approval.submit(run.memory, plans, run.now)
+def repair_job(run: Run, machine: Machine) -> RepairJob:
+    """What a repair works with: it looks again, and hears a no until it can no longer stop."""
+    return repair.RepairJob(
+        run.memory, machine, look_again(run, machine), lambda: hear(replace(run, now=machine.clock()))
+    )
 
 
-def tell(report: Report, run: Run) -> tuple[tuple[Notification, ...], Notes]:
-    """Close questions, choose what is worth saying, ask, deliver; what was said, and what did not work."""
+def tell(report: Report, run: Run) -> Report:
+    """Close questions, choose what is worth saying, ask, deliver; notes what did not work."""
     if not store.worth_telling(run.memory, report, run.settings.notify, run.now):
-        return (), ()
+        return report
     messenger = run.messenger()
     ended, unclosed = approval.close_questions(report.outcomes, messenger)
     proposals = approval.proposals(report, ended, messenger)
     queue = notify.write(report, proposals, messenger)
     answers, unasked = approval.ask_questions(queue, proposals, messenger)
     undelivered = notify.deliver_all(queue, answers, messenger)
-    return tuple(notification for _, notification in queue), (*unclosed, *unasked, *undelivered)
+    sent = tuple(notification for _, notification in queue)
+    return replace(report, notifications=sent).noted((*unclosed, *unasked, *undelivered))

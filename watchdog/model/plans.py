@@ -131,6 +131,15 @@ class Report:
         """The same report with these notes, too."""
         return replace(self, notes=(*self.notes, *notes)) if notes else self
 
+    def anew(self) -> Report:
+        """The same sight of things, with nothing done or said about it."""
+        return replace(self, outcomes=(), notifications=())
+
+    def followed_by(self, later: Report) -> Report:
+        """The later report with what this one did and said before it."""
+        outcomes, said_before = (*self.outcomes, *later.outcomes), self.notifications
+        return replace(later, outcomes=outcomes, notifications=(*said_before, *later.notifications))
+
     def with_ends(self, ended: Sequence[Change]) -> Report:
         """The same report after these incidents have ended."""
         gone = {change.incident.id for change in ended}
