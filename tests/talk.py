@@ -132,7 +132,8 @@ def tell(
     told: Report, store: Any, settings: NotifySettings, at: datetime, book: Rulebook = BOOK
 ) -> tuple[tuple[Notification, ...], tuple[str, ...]]:
     """Close, choose, ask and send, as a check does."""
-    return pipeline.tell(told, _run(store, settings, at, book))
+    after = pipeline.tell(told, _run(store, settings, at, book))
+    return after.notifications, after.notes[len(told.notes) :]
 
 
 def hear(

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from watchdog.repair import Look, LookAgain, RepairJob
 
 AT_ONCE = timedelta(0)
+Plans = tuple[Plan, ...]
 
 
 def full_check(run: Run) -> Report:
@@ -136,11 +137,7 @@ def act(report: Report, run: Run) -> Report:
     if not waiting and not any(incident.needs_plan for incident in wrong):
         return replace(report, cut_off=cut_off)
     machine = run.machine(report.turns)
-    if why := plan.must_disarm(wrong, run.book.recipes, store.history(run.store, run.now), run.now):
-        approval.disarm(run.memory, why, run.now)
-    plans = propose(wrong, report.not_checked, run, machine)
-    store.note_starts(run.memory, machine.starts)
-    plans = approval.submit(run.memory, plans, run.now)
+    plans = ask(wrong, report.not_checked, run, machine)
     outcomes = repair.carry_out_approved(repair_job(run, machine))
     if any(outcome.verified for outcome in outcomes):
         # What is new since the check began waits for the next one: two looks within seconds confirm no fault.
@@ -149,9 +146,16 @@ def act(report: Report, run: Run) -> Report:
     return replace(report, plans=plans, outcomes=outcomes, cut_off=store.work_left(run.memory)[1])
 
 
-def propose(
-    wrong: Sequence[Incident], unseen: Collection[str], run: Run, machine: Machine
-) -> tuple[Plan, ...]:
+def ask(wrong: Sequence[Incident], unseen: Collection[str], run: Run, machine: Machine) -> Plans:
+    """Propose, and record what may be asked; stop acting first where the repairs do not last."""
+    if why := plan.must_disarm(wrong, run.book.recipes, store.history(run.store, run.now), run.now):
+        approval.disarm(run.memory, why, run.now)
+    plans = propose(wrong, unseen, run, machine)
+    store.note_starts(run.memory, machine.starts)
+    return approval.submit(run.memory, plans, run.now)
+
+
+def propose(wrong: Sequence[Incident], unseen: Collection[str], run: Run, machine: Machine) -> Plans:
     """The plans for what is open, each with the reason it must wait, if there is one; writes nothing."""
     history = store.history(run.store, run.now, unseen)
     return plan.make_plans(wrong, run.book, history, machine, run.now)
