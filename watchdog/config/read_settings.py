@@ -9,6 +9,7 @@ from datetime import datetime, time, timedelta, tzinfo
 from watchdog import config
 from watchdog.config.rules import read_file
 from watchdog.config.settings import (
+    CHANNELS,
     ENVIRONMENT,
     LANGUAGES,
     NAME,
@@ -168,7 +169,7 @@ def read_replies(section: Section | None) -> ReplySettings:
         section.wrong_at("wait", "a check may wait 30m at most; the answer counts at the next check anyway")
     channels: list[Channel] = []
     for item in _mappings(section, "channels"):
-        kind = item.only(tuple(_SERVERS), "channel")
+        kind = item.only(tuple(CHANNELS), "channel")
         below = item.section(kind) if kind else None
         if kind and below:
             if any(channel.kind == kind for channel in channels):
@@ -240,29 +241,26 @@ def is_loopback(url: str) -> bool:
     return re.fullmatch(_LOOPBACK, url, re.ASCII) is not None
 
 
-# A channel of approval/channels that settings may name, and its server where none is given
-_SERVERS = {"ntfy": "https://ntfy.sh", "telegram": "https://api.telegram.org", "matrix": ""}
-
-
 def _channel(kind: str, section: Section) -> Channel:
-    server = section.text("server", _SERVERS[kind]).rstrip("/")
+    form = CHANNELS[kind]
+    server = section.text("server", form.server).rstrip("/")
     if not server.startswith(("https://", "http://")):
         section.wrong("server: write its address, such as https://chat.example.org")
     elif server.startswith("http://") and not is_loopback(server):
         section.wrong_at("server", "codes would travel unencrypted; write https://")
-    token = secret(section, "token", None if kind == "ntfy" else "required")
-    room = "" if kind == "ntfy" else section.text("room", "")
-    if kind == "matrix" and not room.startswith(("!", "#")):
+    token = secret(section, "token", "required" if form.has_token else None)
+    room = section.text("room", "") if form.ids else ""
+    if form.rooms and not room.startswith(form.rooms):
         section.wrong("room: write the room's id or alias, such as '#ops:example.org'")
     approvers = []
     for item in _mappings(section, "approvers"):
         name = harmless(item.text("name"), 40)
         if "/" in name:
             item.wrong_at("name", "a name has no '/'")
-        if kind == "ntfy":
-            approvers.append(Approver(name, topic=secret(item, "topic")))
-        else:
+        if form.ids:
             approvers.append(Approver(name, id=item.text("id")))
+        else:
+            approvers.append(Approver(name, topic=secret(item, "topic")))
         item.done()
     if not approvers:
         section.wrong("approvers: nobody may answer here; list at least one")

@@ -19,7 +19,6 @@ NAME = "settings.yaml"
 LANGUAGES = ("en", "zh")
 ENVIRONMENT = "HERMES_WATCHDOG_NOTIFY"  # one or more target URLs, for those who have no settings file yet
 HOUR = timedelta(hours=1)
-_IDS = {"telegram": r"[1-9]\d{0,18}", "matrix": r"@[^\s:]+:\S+"}  # ntfy's approvers have topics
 _BIG = 65_536  # bytes of a secret file
 
 
@@ -130,6 +129,24 @@ class Weekly:
 
 
 @dataclass(frozen=True)
+class ChannelForm:
+    """What the settings of one kind of channel may hold."""
+
+    server: str = ""  # where none is given
+    has_token: bool = True
+    rooms: tuple[str, ...] = ()  # how a room's name begins that people must be asked in
+    ids: str = ""  # what an approver's id looks like; '': each has a secret topic
+    by_text: bool = False  # people answer by a line of text and not by buttons
+
+
+CHANNELS = {  # those of approval/channels that settings name
+    "ntfy": ChannelForm("https://ntfy.sh", has_token=False),
+    "telegram": ChannelForm("https://api.telegram.org", ids=r"[1-9]\d{0,18}"),
+    "matrix": ChannelForm(rooms=("!", "#"), ids=r"@[^\s:]+:\S+", by_text=True),
+}
+
+
+@dataclass(frozen=True)
 class Approver:
     """Someone who may answer on one channel, and how the channel knows them."""
 
@@ -142,7 +159,7 @@ class Approver:
 class Channel:
     """One way back: where to ask, whose answer counts."""
 
-    kind: str  # a key of replies.KINDS
+    kind: str  # a module of approval/channels
     server: str
     approvers: tuple[Approver, ...]
     token: Secret | None = None
@@ -153,8 +170,12 @@ class Channel:
     @property
     def unmatched(self) -> tuple[Approver, ...]:
         """Approvers whose id no answer can bear: a name where Telegram sends a number."""
-        form = _IDS.get(self.kind, "")
-        return tuple(approver for approver in self.approvers if not re.fullmatch(form, approver.id))
+        ids = self.form.ids
+        return tuple(approver for approver in self.approvers if not re.fullmatch(ids, approver.id))
+
+    @property
+    def form(self) -> ChannelForm:
+        return CHANNELS.get(self.kind, ChannelForm())
 
 
 @dataclass(frozen=True)

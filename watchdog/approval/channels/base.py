@@ -8,8 +8,8 @@
     address(channel, place) -> texts    what every Apprise URL of that very place holds; () when none leads there
 
 They talk HTTP and decide nothing: whose answer counts, and what for, is decided in replies.py and
-record.py. A new channel is a module with these functions, a line in KINDS, and the table of tests in
-tests/approval/channels.
+record.py. A new channel is a module with these functions, an entry in CHANNELS of config/settings.py, and the
+table of tests in tests/approval/channels.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from watchdog.config.settings import Channel
 from watchdog.errors import WatchdogError
 from watchdog.model import Plan
 
-KINDS = {kind: f"watchdog.approval.channels.{kind}" for kind in ("ntfy", "telegram", "matrix", "postgres")}
 LONG = 200  # characters of an answer; "approve CODE" is 16
 Value = TypeVar("Value")
 
@@ -90,7 +89,7 @@ class ChannelKind(Protocol):
 
 def module(channel: Channel) -> ChannelKind:
     """The module of a channel, imported when it is first needed."""
-    found: Any = import_module(KINDS[channel.kind])
+    found: Any = import_module(f"watchdog.approval.channels.{channel.kind}")
     return found
 
 
