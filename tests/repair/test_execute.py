@@ -845,13 +845,11 @@ def test_set_aside_moves_the_sidecars_too_and_can_be_undone(tmp_path):
 def test_a_database_that_a_process_has_open_is_not_set_aside(tmp_path):
     path = tmp_path / "state.db"
     path.write_bytes(b"x")
-    with path.open("rb"):
+    with path.open("rb") as file, subprocess.Popen(["sleep", "60"], stdin=file) as other:
         outcome = set_aside.run(set_aside.Args("state.db"), Machine(tmp_path).world())
-    assert (
-        not outcome.ok
-        and f"still open in process {os.getpid()}; file untouched" in said(outcome)
-        and path.exists()
-    )
+        other.kill()
+    assert not outcome.ok and path.exists()
+    assert f"process {other.pid} (sleep) has it open; file untouched" in said(outcome)
 
 
 def test_a_command_runs_through_the_world_with_its_time_limit(tmp_path):
