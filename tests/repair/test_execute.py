@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import signal
 import sqlite3
+import subprocess
 from dataclasses import replace
 from datetime import UTC, timedelta
 from pathlib import Path
