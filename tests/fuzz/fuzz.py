@@ -38,10 +38,10 @@ with atheris.instrument_imports(include=["watchdog"]):
     from watchdog.sources.forgery import find_doubts
     from watchdog.sources.localtime import LocalClock
     from watchdog.sources.records import RecordReader, Wanted
-    from watchdog.sqlite.candidate import DatabaseRepair
+    from watchdog.sqlite.choose import scan
     from watchdog.sqlite.format import Bad
+    from watchdog.sqlite.gate import DatabaseRepair
     from watchdog.sqlite.inspect import observe
-    from watchdog.sqlite.scan_strategy import scan
     from watchdog.sqlite.schema import releases
     from watchdog.text import harmless, redact
 

@@ -20,10 +20,10 @@ from watchdog.cli.db_report import closing
 from watchdog.errors import WatchdogError
 from watchdog.sqlite import schema, swap
 from watchdog.sqlite.backup import snapshot
-from watchdog.sqlite.disagreement import Disagreement, WitnessKind, sentences
 from watchdog.sqlite.faults import Fault
 from watchdog.sqlite.heal import heal, migrate, undo
 from watchdog.sqlite.inspect import look
+from watchdog.sqlite.witnesses import Disagreement, WitnessKind, sentences
 
 pytestmark = pytest.mark.usefixtures("in_process")
 

@@ -17,15 +17,15 @@ from watchdog.errors import WatchdogError
 from watchdog.sqlite import backup, checks, sandbox, swap
 from watchdog.sqlite.adoption import KnownRows
 from watchdog.sqlite.backup import SnapshotReport, snapshot
-from watchdog.sqlite.candidate import DatabaseRepair
 from watchdog.sqlite.faults import Fault
 from watchdog.sqlite.format import SchemaObject
+from watchdog.sqlite.gate import DatabaseRepair
 from watchdog.sqlite.grade import Deep, Verdict, drift
 from watchdog.sqlite.inspect import look, observe
 from watchdog.sqlite.migrate import MigrateReport, migrate
 from watchdog.sqlite.schema import Reference, is_virtual, nearest, releases
 from watchdog.sqlite.strategies import AS_IT_IS
-from watchdog.sqlite.undo import UndoReport, undo
+from watchdog.sqlite.swap import UndoReport, undo
 from watchdog.system.privileges import as_owner, owner_of
 
 __all__ = [
@@ -249,7 +249,7 @@ class _Healing:
         job = replace(job, stale_wal=bool(seen.stale_wal), unreadable=unreadable)
         try:
             answer = sandbox.run(
-                "watchdog.sqlite.restore:repair" if lacks_history else "watchdog.sqlite.choose:repair",
+                "watchdog.sqlite.from_backup:repair" if lacks_history else "watchdog.sqlite.choose:repair",
                 job,
                 sandbox.limits_for(seen.size + seen.wal_size),
                 self.tick,

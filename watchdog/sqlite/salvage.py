@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from watchdog.sqlite import checks
 from watchdog.sqlite.adoption import AMBIGUOUS, KnownRows, Losses, TablePart
 from watchdog.sqlite.carve import carve
-from watchdog.sqlite.disagreement import UNKNOWN as UNKNOWN_TABLE
 from watchdog.sqlite.format import Bad, Value, read_page, read_record
 from watchdog.sqlite.from_backup import compare, correct, merge
 from watchdog.sqlite.layout import Layout, best, impossible
@@ -29,6 +28,7 @@ from watchdog.sqlite.page_scan import (
 from watchdog.sqlite.rebuilt import Fresh, Tally
 from watchdog.sqlite.schema import quoted
 from watchdog.sqlite.survey import Survey, is_partial, last_integer, payloads, stray_leaves
+from watchdog.sqlite.witnesses import UNKNOWN as UNKNOWN_TABLE
 
 MOST_CARVED = 4000  # pages that are searched for rows byte by byte
 LOOSE = "its page belongs to no tree and is not listed as free"

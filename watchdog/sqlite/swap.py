@@ -1,4 +1,4 @@
-"""Quarantine and swap: every step on disk before the next, so that kill -9 at any point and a second run end
+"""Quarantine, swap and undo: every step on disk before the next, so that kill -9 at any point and a second run end
 well.
 """
 
@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,6 +20,7 @@ from watchdog.errors import WatchdogError
 from watchdog.sqlite import openers as holders
 from watchdog.sqlite.backup import fsync, give, write_json
 from watchdog.system.lock import take
+from watchdog.system.privileges import as_owner
 
 PARTS = ("", "-wal", "-shm", "-journal")
 
@@ -358,3 +359,70 @@ def set_aside(path: str) -> None:
 def clean(path: str) -> None:
     """Remove what a repair worked with."""
     shutil.rmtree(work_of(path), ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class UndoReport:
+    path: str
+    ok: bool
+    says: tuple[str, ...]
+    quarantine: str = ""  # where the file that was healed went
+
+
+def undo(path: str | os.PathLike, *, now: datetime | None = None) -> UndoReport:
+    """Put back what the last heal replaced; what is there now goes to quarantine first."""
+    with as_owner(path):
+        return _undo(os.path.realpath(path), now or datetime.now(UTC))
+
+
+def _undo(path: str, now: datetime) -> UndoReport:
+    with alone(path):
+        finish(path)
+        files = sorted(quarantine_of(path).glob("*/manifest.json"), reverse=True)
+        manifests = [(file.parent, manifest) for file in files if (manifest := read_manifest(file.parent))]
+        healed = [
+            (folder, manifest)
+            for folder, manifest in manifests
+            if not manifest.undone and (manifest.healed or not os.path.exists(path))
+        ]
+        if not healed:
+            return UndoReport(path, False, (f"{path}: no repair of it is left to undo; nothing was done",))
+        folder, manifest = healed[0]
+        name = os.path.basename(path)
+        if hashes_of(str(folder / name)) != manifest.hashes:
+            raise WatchdogError(
+                f"{folder}: the files there were changed since; nothing was done. If they are what you want, copy them "
+                "back by hand while the gateway is stopped"
+            )
+        refuse_if_open(path)
+        kept = ""
+        if os.path.exists(path):
+            kept = str(save(path, now, "replaced by undo"))
+        for part in PARTS:  # copies first: the swap itself is renames alone
+            if part in manifest.hashes:
+                shutil.copy2(folder / (name + part), _beside(path, part))
+                give(_beside(path, part), os.stat(folder / (name + part)))
+                fsync(_beside(path, part))
+        step("undo copied")
+        for part in PARTS[1:]:
+            with suppress(FileNotFoundError):
+                os.unlink(path + part)
+        for part in PARTS:
+            if part in manifest.hashes:
+                os.replace(_beside(path, part), path + part)
+                step(f"undo {part or 'main'}")
+        fsync(os.path.dirname(path))
+        write_manifest(folder, replace(manifest, undone=now.isoformat()))
+        return UndoReport(
+            path,
+            True,
+            (
+                f"put back as it was on {manifest.at}: {manifest.why or 'damaged'}",
+                *([f"what was there is kept in {kept}"] if kept else []),
+            ),
+            kept,
+        )
+
+
+def _beside(path: str, part: str) -> str:
+    return os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.undo{part}")

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 
 from watchdog.sqlite import checks
 from watchdog.sqlite.adoption import KnownRows
-from watchdog.sqlite.disagreement import Disagreement, WitnessKind
 from watchdog.sqlite.format import SchemaObject
 from watchdog.sqlite.readonly import connect
 from watchdog.sqlite.rebuilt import Tally
@@ -16,7 +15,7 @@ from watchdog.sqlite.schema import (
     Reference,
 )
 from watchdog.sqlite.survey import Survey
-from watchdog.sqlite.witnesses import testify
+from watchdog.sqlite.witnesses import Disagreement, WitnessKind, testify
 
 Tick = Callable[[str], None]
 
