@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import pwd
+import sqlite3
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 
@@ -26,9 +28,12 @@ from watchdog.values import TYPE_CHECKING, StrPath, dataclass, replace
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import TypeVar
 
     from watchdog.gateway import Machine
     from watchdog.notify import Messenger
+
+    Value = TypeVar("Value")
 
 DAY = timedelta(days=1)
 
@@ -91,6 +96,14 @@ class Job:
     def look_at_store(self) -> Store | None:
         """The store for reading, which leaves no trace; None when there never was one."""
         return look_at_store(self.store_file)
+
+    def recall(self, read: Callable[[Store], Value], default: Value) -> Value:
+        """What the store tells; the default where there is none, or it cannot be read, which the next check tells."""
+        with suppress(WatchdogError, sqlite3.Error, ValueError):
+            if (seen := self.look_at_store()) is not None:
+                with seen:
+                    return read(seen)
+        return default
 
     def run(
         self, store: Store | None, now: datetime, rules: Sequence[Rule] | None = None, stated: str = ""

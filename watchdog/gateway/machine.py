@@ -144,30 +144,21 @@ def look_at_gateway(home: Path) -> GatewayProcess:
     """The gateway of this home as it is now; opens nothing for writing."""
     seen = read_evidence(home, datetime.now(UTC))
     found = state_of(seen)
-    turns, version = seen.state_file.turns, seen.state_file.version
+    file, process = seen.state_file, found.process
     recorded = seen.record.argv if seen.record else ()
-    process = found.process
+    base = GatewayProcess(
+        found.alive, argv=recorded, turns=file.turns, why=found.reason, version=file.version
+    )
     if process is None:
-        return GatewayProcess(
-            found.alive,
-            argv=recorded,
-            turns=turns,
-            exit_code=found.exit_code,
-            why=found.reason,
-            version=version,
-            connected=seen.state_file.connected,
-        )
-    return GatewayProcess(
-        True,
-        process.pid,
-        process.start_time,
-        process.argv or recorded,
-        turns,
-        began_at(process.start_time) if process.start_time else None,
-        found.up,
-        why=found.reason,
-        version=version,
-        connected=seen.state_file.connected if found.up is not None else None,
+        return replace(base, exit_code=found.exit_code, connected=file.connected)
+    return replace(
+        base,
+        pid=process.pid,
+        start_time=process.start_time,
+        argv=process.argv or recorded,
+        started_at=began_at(process.start_time) if process.start_time else None,
+        up=found.up,
+        connected=file.connected if found.up is not None else None,
     )
 
 

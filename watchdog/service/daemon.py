@@ -39,6 +39,7 @@ from watchdog.reports.check import as_text
 from watchdog.reports.language import reader_for
 from watchdog.service.daemon_note import NOTE
 from watchdog.store.incidents import last_runs
+from watchdog.store.plans import any_in_state
 from watchdog.system.lock import Busy, one_at_a_time, repairing
 from watchdog.system.procfs import start_time_of
 from watchdog.system.sdnotify import notify, watchdog_seconds
@@ -163,16 +164,7 @@ class Daemon:
 
     def waiting_plans(self) -> bool:
         """Whether a plan was approved and not begun, or begun and not finished."""
-        try:
-            store = self.job.look_at_store()
-            if store is None:
-                return False
-            with store:
-                found = store.db.execute("SELECT 1 FROM plans WHERE state IN ('approved', 'claimed') LIMIT 1")
-                return found.fetchone() is not None
-        except (WatchdogError, sqlite3.Error) as error:
-            self.failed(str(error))
-            return False
+        return self.job.recall(lambda store: any_in_state(store, "approved", "claimed"), False)
 
     def check_due(self) -> None:
         """One check of all rules that are due by the stored runs; none when there is nothing to do."""
@@ -216,14 +208,7 @@ class Daemon:
 
     def runs(self) -> dict[str, datetime]:
         """When each rule ran last; none where the store cannot be read, so that a check is made, which says why."""
-        try:
-            store = self.job.look_at_store()
-            if store is None:
-                return {}
-            with store:
-                return last_runs(store)
-        except (WatchdogError, sqlite3.Error):
-            return {}
+        return self.job.recall(last_runs, {})
 
     def between(self) -> bool:
         """Whether to go on; edited files, a clock set back and a lock that was held are seen to here."""
@@ -378,16 +363,8 @@ def heard(job: Job, now: datetime) -> bool:
 
 
 def asking(job: Job) -> bool:
-    """Whether a plan waits for an answer; not where the store cannot be read, which the next check tells."""
-    try:
-        store = job.look_at_store()
-        if store is None:
-            return False
-        with store:
-            found = store.db.execute("SELECT 1 FROM plans WHERE state = 'pending' LIMIT 1")
-            return found.fetchone() is not None
-    except (WatchdogError, sqlite3.Error):
-        return False
+    """Whether a plan waits for an answer."""
+    return job.recall(lambda store: any_in_state(store, "pending"), False)
 
 
 def say(text: str) -> None:

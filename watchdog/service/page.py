@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -23,12 +21,9 @@ RANGE = timedelta(days=7)
 
 def past_of(job: Job, span: timedelta = RANGE) -> history.Past:
     """The last days of one home; nothing when its store cannot be read, which the status says."""
-    with suppress(WatchdogError, sqlite3.Error, ValueError):
-        store = job.look_at_store()
-        if store is not None:
-            with store:
-                return history.gather(store, str(job.home), job.now - span, job.now)
-    return history.Past(str(job.home), job.now - span, job.now, 0)
+    start = job.now - span
+    nothing = history.Past(str(job.home), start, job.now, 0)
+    return job.recall(lambda store: history.gather(store, str(job.home), start, job.now), nothing)
 
 
 def page_of(job: Job, status: Status, reader: Reader, live: Live | None = None) -> str:

@@ -150,7 +150,7 @@ def schedule_of(job: Job, last: datetime | None, crontab: Crontab | None = None)
     """What makes checks happen, when it next does, and whether it should have done so by now."""
     note = read_note(job.state)
     if note is not None:
-        upcoming = next_due(job.book.rules, _runs(job), job.now, job.settings.zone)
+        upcoming = next_due(job.book.rules, job.recall(last_runs, {}), job.now, job.settings.zone)
         return {
             "schedule": Reason("schedule.daemon", {"pid": note["pid"]}),
             "next": upcoming,
@@ -179,14 +179,3 @@ def entry_of(job: Job, crontab: Crontab | None = None) -> tuple[Reason | None, s
         return None, ""
     fields = " ".join(found[1].split()[:5])
     return Reason("schedule.cron", {"fields": fields}), fields
-
-
-def _runs(job: Job) -> dict[str, datetime]:
-    try:
-        store = job.look_at_store()
-        if store is None:
-            return {}
-        with store:
-            return last_runs(store)
-    except (WatchdogError, sqlite3.Error):
-        return {}

@@ -109,6 +109,11 @@ def in_state(store: Store, *states: str) -> tuple[Stored, ...]:
     )
 
 
+def any_in_state(store: Store, *states: str) -> bool:
+    marks = ",".join("?" * len(states))
+    return store.db.execute(f"SELECT 1 FROM plans WHERE state IN ({marks})", states).fetchone() is not None
+
+
 def newest(store: Store, count: int = 50) -> tuple[Stored, ...]:
     return tuple(
         _stored(row) for row in store.db.execute("SELECT * FROM plans ORDER BY id DESC LIMIT ?", (count,))
