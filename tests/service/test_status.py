@@ -99,7 +99,7 @@ def test_the_light_and_its_sentence(change: dict, light: Light, says: str) -> No
     assert status.light is light and says in headline(status, ENGLISH)
     assert as_json(status, ENGLISH)["light"] == str(light)
     assert headline(status, CHINESE) and all(
-        signal.why.key in CHINESE.words.texts for signal in signals(status)
+        signal.why.key in CHINESE.texts for signal in signals(status)
     )
 
 
