@@ -98,9 +98,7 @@ def test_the_light_and_its_sentence(change: dict, light: Light, says: str) -> No
     status = replace(WELL, **change)
     assert status.light is light and says in headline(status, ENGLISH)
     assert as_json(status, ENGLISH)["light"] == str(light)
-    assert headline(status, CHINESE) and all(
-        signal.why.key in CHINESE.texts for signal in signals(status)
-    )
+    assert headline(status, CHINESE) and all(signal.why.key in CHINESE.texts for signal in signals(status))
 
 
 def test_the_worst_comes_first() -> None:
