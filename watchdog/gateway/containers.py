@@ -17,8 +17,8 @@ from typing import Any
 from watchdog.gateway.cgroup import container_of, in_cgroup, in_other_namespace
 from watchdog.gateway.facts import Container, Mount, Surroundings
 from watchdog.gateway.inside import every_process, neighbours, processes_in, service_for, service_of
-from watchdog.gateway.last_life import CONTAINER_NAME, last_container
 from watchdog.gateway.reasons import MayNot
+from watchdog.gateway.remembered import CONTAINER_NAME, last_container
 from watchdog.model import Reason
 from watchdog.system import commands
 from watchdog.system.commands import NOT_THERE, TOO_LONG, Runner

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from watchdog.gateway.last_life import FILE, missing, remember
+from watchdog.gateway.remembered import FILE, missing, remember
 
 
 @pytest.fixture
