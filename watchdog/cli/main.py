@@ -71,7 +71,7 @@ WHERE = {"--home": "home", "--config": "config", "--state": "state"}
 
 def entry() -> None:
     """The console script. A command runs for a moment: memory is left for the end of the process to free."""
-    gc.set_threshold(50_000)
+    gc.set_threshold(200_000)
     code = main()
     try:
         sys.stdout.flush()

@@ -25,7 +25,7 @@ from watchdog.config.settings import NAME as SETTINGS
 from watchdog.system.files import read_small
 from watchdog.values import Any, StrPath, replace
 
-FORMAT = 9
+FORMAT = 10
 NAME = "rulebook.cache"
 SETTINGS_NAME = "settings.cache"
 LARGEST = 1_000_000  # bytes of settings.yaml

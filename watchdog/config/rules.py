@@ -289,7 +289,9 @@ def read_condition(section: Section, kinds: Kinds) -> Condition | None:
     want = module.read(inner)
     if len(section.problems) > before:
         return None
-    return Condition(kind, want, section.line, module.reach(want), module.says(want))
+    return Condition(
+        kind, want, section.line, module.reach(want), module.says(want), tuple(module.lines(want))
+    )
 
 
 def _check_say(section: Section, rule: Rule) -> None:

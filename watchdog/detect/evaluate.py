@@ -43,11 +43,12 @@ class ActiveCondition:
 
     condition: Condition
     detector: Any
-    lines: list[
-        tuple[str, Line, bool]
-    ]  # role, what is wanted, whether the condition is blind without its source
     others: list[ActiveCondition]
     twin: Any = None  # the same detector, which believes records that a user name may have written
+
+    @property
+    def lines(self) -> tuple[tuple[str, Line, bool], ...]:
+        return self.condition.lines
 
     def spans(self, now: datetime, believing: bool = False) -> list[Span]:
         if not self.others:
@@ -58,6 +59,8 @@ class ActiveCondition:
 
     def blind(self, blind: Mapping[str, str]) -> str:
         """Why this condition cannot be judged; '' when it can."""
+        if not blind:
+            return ""
         if self.others:
             whys = [other.blind(blind) for other in self.others]
             return whys[0] if all(whys) else ""
@@ -71,11 +74,11 @@ def activate(rules: Iterable[Rule]) -> dict[str, list[ActiveCondition]]:
 
     def active(condition: Condition) -> ActiveCondition:
         if condition.kind == ANY:
-            return ActiveCondition(condition, None, [], [active(other) for other in condition.want])
+            return ActiveCondition(condition, None, [active(other) for other in condition.want])
         want = condition.want
         if id(want) not in shared:
             module = KINDS[condition.kind]
-            shared[id(want)] = ActiveCondition(condition, module.Detector(want), module.lines(want), [])
+            shared[id(want)] = ActiveCondition(condition, module.Detector(want), [])
         return shared[id(want)]
 
     return {rule.id: [active(condition) for condition in rule.when] for rule in rules}
@@ -86,7 +89,7 @@ def lines_by_source(rules: Iterable[Rule]) -> dict[str, list[Line]]:
     wanted: dict[str, list[Line]] = {}
     conditions = [condition for rule in rules for condition in flat_conditions(rule.when)]
     for condition in {id(condition.want): condition for condition in conditions}.values():
-        for _, line, _ in KINDS[condition.kind].lines(condition.want):
+        for _, line, _ in condition.lines:
             wanted.setdefault(line.source, []).append(line)
     return wanted
 

@@ -6,7 +6,7 @@ import os
 import pwd
 from collections.abc import Iterable, Iterator
 
-from watchdog.system.files import read_text
+from watchdog.system.files import read_small
 from watchdog.values import StrPath, regex
 
 SYSTEM = ("/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system")
@@ -33,9 +33,12 @@ def speaking_of_hermes(folders: Iterable[str | os.PathLike[str]]) -> Iterator[tu
             continue
         for name in names:
             if name.endswith(".service"):
-                text = read_text(os.path.join(folder, name))
-                if "hermes" in f"{name} {text}".lower():
-                    yield name, text
+                try:
+                    raw = read_small(f"{os.fspath(folder)}/{name}")
+                except OSError:
+                    raw = b""
+                if "hermes" in name.lower() or b"hermes" in raw.lower():
+                    yield name, raw.decode("utf-8", "replace")
 
 
 def names_of_hermes(folders: Iterable[str | os.PathLike[str]]) -> set[str]:

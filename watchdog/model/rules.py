@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 
+from watchdog.model.events import Line
 from watchdog.values import Any, dataclass, field
 
 MISSING: Any = object()  # the default of a key that must be there
@@ -20,6 +21,8 @@ class Condition:
     line: int = 0
     reach: timedelta = timedelta(0)  # how far back it must look
     says: frozenset[str] = frozenset()  # the fields that the rule's sentence may use
+    # role, the records that it must see, whether it is blind without their source
+    lines: tuple[tuple[str, Line, bool], ...] = ()
 
 
 @dataclass(frozen=True)

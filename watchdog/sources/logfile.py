@@ -15,7 +15,7 @@ from watchdog.config.pattern import LONGEST
 from watchdog.model import Event, Finding
 from watchdog.model.trace import Unread
 from watchdog.sources.localtime import SLACK, LocalClock, SetBack
-from watchdog.sources.records import HEADER, NEXT, RecordReader, Wanted, last_record
+from watchdog.sources.records import HEADER, NEXT, STAMP, STAMP_ENDS, RecordReader, Wanted, last_record
 from watchdog.system.files import open_regular
 from watchdog.values import TYPE_CHECKING, StrPath, replace
 
@@ -108,11 +108,12 @@ class Segment:
                 high = middle
                 continue
             # The newest of several: a time that a user name made up must not hide what comes before it.
-            first = found.start()
-            if found[1] < stamp and max(NEXT.findall(probe, first, first + PROBE)) < stamp:
-                low = middle + found.end()
-            else:
+            # Nearly every line is older or no record: those cost a comparison each, and no match.
+            near = probe[found.start() : found.start() + PROBE].split(b"\n")
+            if any(line[:STAMP_ENDS] >= stamp and STAMP.match(line) is not None for line in near):
                 high = middle
+            else:
+                low = middle + found.end()
         return low
 
 
