@@ -85,6 +85,15 @@ def test_a_changed_new_or_removed_rule_file_is_seen(places, monkeypatch):
     assert load_cached(config, state, write=True).rule("mine") is None
 
 
+def test_who_waits_at_a_terminal_for_rules_that_are_not_kept_yet_is_told(places, monkeypatch, capsys):
+    config, state = places
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    load_cached(config, state, write=True)
+    assert "reading the rules" in capsys.readouterr().err
+    load_cached(config, state, write=True)
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("damage", [b"", b"x", b"\0" * 4000])
 def test_a_damaged_file_is_ignored_and_made_again(places, monkeypatch, damage):
     config, state = places

@@ -51,6 +51,8 @@ def load_cached(
             return _read(path, key)
         except (OSError, ValueError):
             pass  # none, damaged or of another time: made again
+    if sys.stderr.isatty():
+        print("  reading the rules; the next command finds them ready …", file=sys.stderr, flush=True)
     book = load()
     for path, may in places:
         if may:
