@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from watchdog.sqlite.format import INDEX_INTERIOR, INDEX_LEAF, Bad, Value, read_page
+from watchdog.sqlite.format import INDEX_INTERIOR, INDEX_LEAF, Bad, Value
 from watchdog.sqlite.layout import Layout, best
-from watchdog.sqlite.page_scan import FREE, UNKNOWN, Range, ScannedRow, Tree
+from watchdog.sqlite.page_scan import FREE, UNKNOWN, Range, ScannedRow, Tree, hidden_bytes
 from watchdog.sqlite.rebuilt import Fresh
 from watchdog.sqlite.schema import quoted
 from watchdog.sqlite.survey import Survey, is_partial, stray_leaves
@@ -253,13 +253,14 @@ class Losses(Adoption):
         here = tally.saved + tally.reconstructed
         least = max(sure, self._broken(name) + gaps - self.found.get(name, 0))
         before = (known.rows or {}).get(name, 0) - here
-        unnamed = tally.unplaced + tally.freed
+        hidden = self._hidden(name) if tally.unplaced else 0
+        unnamed = tally.unplaced + tally.freed + hidden
         room = self._room(name) if missing or not layout.rowid else 0
         most = max(least, lost + unnamed, before, room + unnamed)
         if layout.rowid:
             holes = self._holes(name)
             if holes is not None:
-                most = max(least, lost + tally.unplaced, before, min(most, holes))
+                most = max(least, lost + tally.unplaced + hidden, before, min(most, holes + hidden))
         tally.lost, tally.lost_most = least, most
         if most:
             words = f"between {least} and {most} rows" if most > least else f"{least} rows"
@@ -280,6 +281,16 @@ class Losses(Adoption):
             unknown = 0  # they may be copies of what was found without a tree
         return unknown + len(self.fresh.absent(name, numbers) if numbers else ())
 
+    def _hidden(self, name: str) -> int:
+        """How many rows can be in bytes of its pages that belong to no row, beyond one for each such page."""
+        image, found = self.pages.image, 0
+        smallest = 3 + len(self.survey.layouts[name].stored)  # a cell whose values are all NULL
+        for number in self.survey.trees[name].leaves:
+            if self.pages.hides(number):
+                bytes_of_none = hidden_bytes(image.btree(number), number, image.usable)
+                found += max(0, bytes_of_none // smallest - 1)
+        return found
+
     def _reused(self, name: str) -> int:
         """Pages that a torn table should have and that are free, or another's: the page that names them is old."""
         return sum(
@@ -299,7 +310,7 @@ class Losses(Adoption):
         gone = max(gone, len(self.survey.trees[name].missing), 1)
         smallest = 5 + len(self.survey.layouts[name].stored)  # a cell with its pointer, every value NULL
         counts = [
-            len(read_page(image.page(number), number, image.usable).pointers)
+            len(image.btree(number).pointers)
             for part in self.parts[name]
             for number in islice(part.tree.leaves, 2000)
         ]

@@ -6,9 +6,10 @@ import os
 import re
 import sqlite3
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from watchdog.sqlite.schema import is_virtual, quoted, shadows
+from watchdog.sqlite.format import SchemaObject
+from watchdog.sqlite.schema import is_virtual, make, quoted, shadows
 from watchdog.values import dataclass
 
 _CORRUPT, _NOTADB, _FULL, _ERROR = 11, 26, 13, 1
@@ -271,6 +272,26 @@ def fills(schema: Mapping[tuple[str, str], str]) -> tuple[Fill, ...]:
                 ),
             )
     return tuple(found.values())
+
+
+def fills_of(entries: Iterable[SchemaObject]) -> tuple[Fill, ...]:
+    """The fills of a schema that was read from its pages."""
+    return fills({(entry.type, entry.name): entry.sql for entry in entries})
+
+
+def furnish(db: sqlite3.Connection, entries: Sequence[SchemaObject]) -> None:
+    """Indexes, full text filled from its rows, views and triggers into a database that has its tables."""
+    have = {name for kind, name in schema(db) if kind == "table"}
+    for wanted in ("index", "table", "view"):  # a full-text index may take its texts from a view
+        for entry in entries:
+            if entry.type == wanted and entry.sql and (wanted != "table" or is_virtual(entry.sql)):
+                make(db, entry.sql)
+    for fill in fills_of(entries):
+        if fill.table in have:
+            fill_full_text(db, fill)
+    for entry in entries:
+        if entry.type == "trigger":
+            make(db, entry.sql)
 
 
 def schema(db: sqlite3.Connection) -> dict[tuple[str, str], str]:

@@ -11,13 +11,23 @@ import sqlite3
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from watchdog.sqlite import checks
 from watchdog.sqlite.damaged_file import open_damaged, widths
 from watchdog.sqlite.format import Bad, SchemaObject
-from watchdog.sqlite.gate import Candidate, DatabaseRepair, Tick, all_saved, judged, percent, why_not
+from watchdog.sqlite.gate import (
+    Candidate,
+    DatabaseRepair,
+    RepairResult,
+    Tick,
+    all_saved,
+    counts,
+    judged,
+    percent,
+    why_not,
+)
 from watchdog.sqlite.layout import Layout, layout_of
 from watchdog.sqlite.page_scan import Tree
 from watchdog.sqlite.readonly import connect
@@ -39,39 +49,30 @@ RESTORED = "restored from the backup"
 
 
 def repair(job: DatabaseRepair, tick: Tick) -> dict[str, Any]:
-    """The best repair of a job, as values that JSON can carry: see heal.RepairResult."""
+    """The best repair of a job, as values that JSON can carry: see gate.RepairResult."""
     chosen, tried, side = best_candidate(job, tick)
-    answer: dict[str, Any] = {"tried": list(tried), "side": side if _worth_keeping(side) else ""}
+    side = side if _worth_keeping(side) else ""
     if chosen is None:
-        chosen = Candidate("", "")
-    named = {table: sorted(rows)[:NAMED] for table, rows in chosen.doubtful.items()}
-    tables = {
-        name: {
-            "there": tally.there,
-            "saved": tally.saved,
-            "lost": tally.lost,
-            "reconstructed": tally.reconstructed,
-            "lost_most": max(tally.lost, tally.lost_most),
-            "doubtful": len(chosen.doubtful.get(name, ())),
-        }
-        for name, tally in chosen.tallies.items()
-    }
-    return answer | {
-        "strategy": chosen.strategy,
-        "file": chosen.file,
-        "tables": tables,
-        "doubtful": named,
-        "contradicted": sum(
+        return asdict(RepairResult(tried=list(tried), side=side))
+    result = RepairResult(
+        chosen.strategy,
+        chosen.file,
+        counts(chosen.tallies, chosen.doubtful),
+        {table: sorted(rows)[:NAMED] for table, rows in chosen.doubtful.items()},
+        contradicted=sum(
             max(1, item.rows)
             for item in chosen.disagreements
             if item.witness not in UNCOUNTED
             and (item.witness is not WitnessKind.STRAY_PAGES or item.table not in chosen.tallies)
         ),
-        "uncounted": any(item.witness in UNCOUNTED for item in chosen.disagreements),
-        "says": [*chosen.says, *kept_in_doubt(chosen.doubtful), *sentences(chosen.disagreements)],
-        "corrected": chosen.corrected,
-        "orphans": _orphans(chosen.file) if chosen.file else 0,
-    }
+        says=[*chosen.says, *kept_in_doubt(chosen.doubtful), *sentences(chosen.disagreements)],
+        tried=list(tried),
+        side=side,
+        corrected=chosen.corrected,
+        uncounted=any(item.witness in UNCOUNTED for item in chosen.disagreements),
+        orphans=_orphans(chosen.file),
+    )
+    return asdict(result)
 
 
 def _orphans(file: str) -> int:

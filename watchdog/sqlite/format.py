@@ -203,6 +203,10 @@ class Image:
             data = os.pread(self.fd, self.page_size, (number - 1) * self.page_size)
         return data if len(data) == self.page_size else data.ljust(self.page_size, b"\0")
 
+    def btree(self, number: int) -> Page:
+        """This page as a b-tree page, or Bad."""
+        return read_page(self.page(number), number, self.usable)
+
     def there(self, number: int) -> int:
         """How many bytes of a page are in the file; the zeros that stand for the rest were never written."""
         if number < self.in_file or number in self.frames:
@@ -430,7 +434,7 @@ def read_schema(image: Image, encoding: str = "utf-8", most: int = 2000) -> list
         if number in seen or len(seen) > most or not 0 < number <= image.pages:
             raise Bad("the tree of the schema table is damaged", Detail.SCHEMA_TREE)
         seen.add(number)
-        page = read_page(image.page(number), number, image.usable)
+        page = image.btree(number)
         if page.kind == TABLE_INTERIOR:
             stack.extend(child for child, _ in reversed(list(children(page))))
             continue

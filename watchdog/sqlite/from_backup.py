@@ -10,7 +10,7 @@ from typing import Any
 
 from watchdog.sqlite import checks
 from watchdog.sqlite.format import SchemaObject, Text, Value
-from watchdog.sqlite.gate import DatabaseRepair, Tick, why_not
+from watchdog.sqlite.gate import DatabaseRepair, RepairResult, Tick, counts, why_not
 from watchdog.sqlite.inspect import observe
 from watchdog.sqlite.layout import Layout, layout_of
 from watchdog.sqlite.page_scan import Pages, Range, Tree
@@ -221,7 +221,7 @@ REFERS = {
 
 
 def repair(job: DatabaseRepair, tick: Tick) -> dict[str, Any]:
-    """The database with the rows of its backup, as values that JSON can carry: see heal.RepairResult."""
+    """The database with the rows of its backup, as values that JSON can carry: see gate.RepairResult."""
     file = os.path.join(job.work, "restored.db")
     if let_sqlite(job, file, None) is not Built.PROVED:
         return _result("", {}, ["what is there now is not sound; heal it first"])
@@ -236,29 +236,13 @@ def repair(job: DatabaseRepair, tick: Tick) -> dict[str, Any]:
 
 
 def _result(file: str, tallies: Mapping[str, Tally], refused: Sequence[str]) -> dict[str, Any]:
-    taken = bool(file) and not refused
-    tables = {
-        name: {
-            key: value for key, value in asdict(tally).items() if key in ("saved", "lost", "reconstructed")
-        }
-        | {"there": tally.there, "lost_most": tally.lost, "doubtful": 0}
-        for name, tally in tallies.items()
-    }
+    tried = [f"tried and not good enough: {PUT_BACK} ({reason})" for reason in refused]
+    if not file or refused:
+        return asdict(RepairResult(file=file, tried=tried))
     back = sum(tally.reconstructed for tally in tallies.values())
     since = sum(tally.saved for tally in tallies.values())
-    return {
-        "strategy": PUT_BACK if taken else "",
-        "file": file,
-        "tables": tables if taken else {},
-        "doubtful": {},
-        "contradicted": 0,
-        "says": [f"{back} rows of the backup are back, beside {since} that were written since"]
-        if taken
-        else [],
-        "tried": [f"tried and not good enough: {PUT_BACK} ({reason})" for reason in refused],
-        "side": "",
-        "corrected": 0,
-    }
+    says = [f"{back} rows of the backup are back, beside {since} that were written since"]
+    return asdict(RepairResult(PUT_BACK, file, counts(tallies, {}), says=says))
 
 
 def _is_aside(entry: SchemaObject) -> bool:

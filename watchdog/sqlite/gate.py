@@ -35,6 +35,40 @@ class DatabaseRepair:
 
 
 @dataclass(frozen=True)
+class RepairResult:
+    """What a repair made, as the child tells it."""
+
+    strategy: str = ""  # '' when nothing passed the gate
+    file: str = ""
+    tables: dict[str, dict[str, int]] = field(default_factory=dict)
+    doubtful: dict[str, list[int]] = field(default_factory=dict)
+    contradicted: int = 0
+    says: list[str] = field(default_factory=list)
+    tried: list[str] = field(default_factory=list)
+    side: str = ""  # a file with what has no place in the tables
+    corrected: int = 0
+    uncounted: bool = False
+    orphans: int = 0  # rows in the new file that refer to a row that does not exist
+
+
+def counts(
+    tallies: Mapping[str, Tally], doubtful: Mapping[str, Mapping[int, str]]
+) -> dict[str, dict[str, int]]:
+    """The counts of each table: see heal.TableResult."""
+    return {
+        name: {
+            "there": tally.there,
+            "saved": tally.saved,
+            "lost": tally.lost,
+            "reconstructed": tally.reconstructed,
+            "lost_most": max(tally.lost, tally.lost_most),
+            "doubtful": len(doubtful.get(name, ())),
+        }
+        for name, tally in tallies.items()
+    }
+
+
+@dataclass(frozen=True)
 class Candidate:
     """A healed copy, before or after the gate."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import BinaryIO
 
-from watchdog.sqlite.format import TABLE_INTERIOR, Bad, Image, read_cell, read_page
+from watchdog.sqlite.format import TABLE_INTERIOR, Bad, Image, read_cell
 from watchdog.sqlite.page_scan import Tree
 
 _CELL = 4 + 9 + 2  # a child, the longest key, the pointer to the cell
@@ -67,7 +67,7 @@ def refill(out: BinaryIO, image: Image, tree: Tree, strays: Iterable[Tree]) -> N
 
 
 def _ends(image: Image, number: int) -> tuple[int, int, int]:
-    page = read_page(image.page(number), number, image.usable)
+    page = image.btree(number)
     if not page.pointers:
         raise Bad("an empty leaf")
     first, last = (read_cell(page, at, image.usable).rowid for at in (page.pointers[0], page.pointers[-1]))

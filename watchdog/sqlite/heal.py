@@ -19,7 +19,7 @@ from watchdog.sqlite.adoption import KnownRows
 from watchdog.sqlite.backup import SnapshotReport, snapshot
 from watchdog.sqlite.faults import Fault
 from watchdog.sqlite.format import SchemaObject
-from watchdog.sqlite.gate import DatabaseRepair
+from watchdog.sqlite.gate import DatabaseRepair, RepairResult
 from watchdog.sqlite.grade import Deep, Verdict, drift
 from watchdog.sqlite.inspect import look, observe
 from watchdog.sqlite.migrate import MigrateReport, migrate
@@ -360,23 +360,6 @@ class _Healing:
 
 
 _MIGRATE = "only columns are missing: db migrate adds them"
-
-
-@dataclass(frozen=True)
-class RepairResult:
-    """What the repair made, as the child tells it."""
-
-    strategy: str  # '' when nothing passed the gate
-    file: str
-    tables: dict[str, dict[str, int]]
-    doubtful: dict[str, list[int]]
-    contradicted: int
-    says: list[str]
-    tried: list[str]
-    side: str  # a file with what has no place in the tables
-    corrected: int
-    uncounted: bool = False
-    orphans: int = 0  # rows in the new file that refer to a row that does not exist
 
 
 def _megabytes(size: int) -> str:

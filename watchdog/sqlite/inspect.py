@@ -32,7 +32,6 @@ from watchdog.sqlite.format import (
     SchemaObject,
     read_cell,
     read_header,
-    read_page,
     read_record,
     read_schema,
 )
@@ -320,7 +319,7 @@ def _schema(seen: Observation, image: Image, header: Header, wal: Wal) -> Observ
         try:
             if entry.root > image.pages:
                 raise Bad("outside the file")
-            page = read_page(image.page(entry.root), entry.root, image.usable)
+            page = image.btree(entry.root)
         except Bad:
             bad.append(entry.name)
             continue

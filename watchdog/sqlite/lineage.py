@@ -23,7 +23,6 @@ from watchdog.sqlite.format import (
     children,
     payload,
     read_cell,
-    read_page,
     read_record,
 )
 from watchdog.sqlite.schema import CORE, quoted
@@ -72,7 +71,7 @@ def numbering(
 def _first_rows(image: Image, number: int, most: int, encoding: str) -> dict[int, list[Value]]:
     """rowid → values of the first rows of a table, as many as its first leaf holds."""
     for _ in range(DEEPEST):
-        page = read_page(image.page(number), number, image.usable)
+        page = image.btree(number)
         if page.kind != TABLE_INTERIOR:
             break
         number = next(children(page))[0]

@@ -143,7 +143,7 @@ class Pages:
         if not 0 < number <= self.image.pages or self.claims[number] != UNKNOWN or depth > DEEPEST:
             return None
         try:
-            page = read_page(self.image.page(number), number, self.image.usable)
+            page = self.image.btree(number)
             if page.kind not in (
                 (TABLE_INTERIOR, TABLE_LEAF) if tree.table else (INDEX_INTERIOR, INDEX_LEAF)
             ):
@@ -252,7 +252,7 @@ class Pages:
         """Claim the overflow pages of a tree's rows; a page that two rows want belongs to neither."""
         for number in (*tree.leaves, *tree.inner):
             self.tick(1)
-            page = read_page(self.image.page(number), number, self.image.usable)
+            page = self.image.btree(number)
             data, skip, most = page.data, *_fits_on_page(page.kind, self.image.usable)
             for at in page.pointers:
                 size = data[at + skip]
@@ -314,7 +314,7 @@ class Pages:
         for number in range(2, self.image.pages + 1):
             if self.claims[number] == UNKNOWN:
                 try:
-                    read_page(self.image.page(number), number, self.image.usable)
+                    self.image.btree(number)
                 except Bad:
                     found.append(number)
         return found
@@ -342,7 +342,7 @@ class Pages:
         """Every row of a tree, whole or not."""
         for number in (*tree.leaves, *tree.inner):
             self.tick(1)
-            page = read_page(self.image.page(number), number, self.image.usable)
+            page = self.image.btree(number)
             low, high = tree.bounds.get(number, (None, None))
             whole, torn = True, False
             for row in self._rows_of(page, self.image.there(number), tree.layout):
@@ -363,14 +363,14 @@ class Pages:
     def hides(self, number: int) -> bool:
         """Whether a page has bytes that are neither a cell nor free: a cell that it no longer counts."""
         if not self._hidden[number]:
-            page = read_page(self.image.page(number), number, self.image.usable)
+            page = self.image.btree(number)
             self._hidden[number] = 2 if hidden_bytes(page, number, self.image.usable) else 1
         return self._hidden[number] == 2
 
     def sampled(self, tree: Tree, most: int) -> Iterator[ScannedRow]:
         """Whole rows from all over a tree, at most so many of each leaf, read without their neighbours."""
         for number in (*tree.leaves, *tree.inner):
-            page = read_page(self.image.page(number), number, self.image.usable)
+            page = self.image.btree(number)
             for at in page.pointers[:: len(page.pointers) // most + 1]:
                 try:
                     row = self._row(read_cell(page, at, self.image.usable))

@@ -258,25 +258,11 @@ class Fresh:
                 if table in self.tallies:
                     self.db.execute("DELETE FROM sqlite_sequence WHERE name = ?", (table,))
                     self.db.execute("INSERT INTO sqlite_sequence VALUES(?, ?)", (table, number))
-        wanted = {(entry.type, entry.name): entry.sql for entry in entries}
-        for entry in entries:
-            if entry.type == "index" and entry.sql and entry.table in self.tallies and not _unique(entry):
-                make(self.db, entry.sql)
         self.db.execute("COMMIT")
-        for entry in entries:
-            if entry.type == "table" and is_virtual(entry.sql):
-                make(self.db, entry.sql)
-        for entry in entries:
-            if entry.type == "view":  # a full-text index may take its texts from one
-                make(self.db, entry.sql)
-        for fill in checks.fills(wanted):
-            if fill.table in self.tallies:
-                self.db.execute("BEGIN")
-                checks.fill_full_text(self.db, fill)
-                self.db.execute("COMMIT")
-        for entry in entries:
-            if entry.type == "trigger":
-                make(self.db, entry.sql)
+        checks.furnish(
+            self.db,
+            [e for e in entries if e.type != "index" or (e.table in self.tallies and not _unique(e))],
+        )
 
     def close(self) -> None:
         self.db.close()

@@ -18,7 +18,6 @@ from watchdog.sqlite.format import (
     children,
     payload,
     read_cell,
-    read_page,
     read_record,
 )
 from watchdog.sqlite.layout import Layout, fit, layout_of
@@ -142,7 +141,7 @@ def _row_of(pages: Pages, root: int, rowid: int) -> list[Value] | None:
     number, image = root, pages.image
     try:
         for _ in range(DEEPEST):
-            page = read_page(image.page(number), number, image.usable)
+            page = image.btree(number)
             if page.kind == TABLE_LEAF:
                 cells = (read_cell(page, at, image.usable) for at in page.pointers)
                 cell = next((cell for cell in cells if cell.rowid == rowid), None)
@@ -183,7 +182,7 @@ def _rows_under(pages: Pages, root: int) -> tuple[bool, list[list[Value]]]:
         for _ in range(DEEPEST):
             if not 0 < number <= image.pages:
                 break
-            page = read_page(image.page(number), number, image.usable)
+            page = image.btree(number)
             if page.leaf:
                 leaf = Tree("", number, page.kind == TABLE_LEAF, leaves=array("I", [number]))
                 rows = [row.values for row in pages.rows(leaf) if row.values is not None and not row.doubt]

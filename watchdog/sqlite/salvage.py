@@ -84,8 +84,7 @@ class _Salvage(Losses):
 
     def _not_of_full_text(self) -> Iterator[Tree]:
         """Leaves that were taken for a full-text index's own because they fit: their rows are not those of its table."""
-        wanted = {(entry.type, entry.name): entry.sql for entry in self.survey.entries}
-        fills = {f"{fill.fts}_content": fill for fill in checks.fills(wanted) if fill.text}
+        fills = {f"{fill.fts}_content": fill for fill in checks.fills_of(self.survey.entries) if fill.text}
         for name in fills.keys() & self.parts.keys():
             fill = fills[name]
             sql = f"SELECT 1 {fill.rows} {'AND' if fill.when else 'WHERE'} new._rowid_ = ? AND ({fill.text}) IS ?"
@@ -227,8 +226,7 @@ class _Salvage(Losses):
         return found
 
     def _full_text_trees(self, name: str) -> Iterator[Tree]:
-        wanted = {(entry.type, entry.name): entry.sql for entry in self.survey.entries}
-        for fill in checks.fills(wanted):
+        for fill in checks.fills_of(self.survey.entries):
             if fill.table == name and (tree := self.survey.trees.get(fill.fts + "_docsize")) is not None:
                 yield tree
 
@@ -393,8 +391,7 @@ class _Salvage(Losses):
 
     def _note_texts(self, name: str, lost: set[int]) -> None:
         """A full-text index keeps a copy of each text: keep it before the index is made anew."""
-        wanted = {(entry.type, entry.name): entry.sql for entry in self.survey.entries}
-        for fill in checks.fills(wanted):
+        for fill in checks.fills_of(self.survey.entries):
             tree = self.survey.trees.get(fill.fts + "_content")
             if fill.table == name and tree is not None:
                 for row in self.pages.rows(tree):
@@ -405,7 +402,7 @@ class _Salvage(Losses):
     def compare_texts(self) -> None:
         """Each message is kept three times; a row that differs from two copies that agree was altered."""
         by_table: dict[str, list[tuple[checks.Fill, Tree]]] = {}
-        for fill in checks.fills({(entry.type, entry.name): entry.sql for entry in self.survey.entries}):
+        for fill in checks.fills_of(self.survey.entries):
             tree = self.survey.trees.get(fill.fts + "_content")
             if tree is not None and fill.text and fill.table in self.fresh.tallies:
                 by_table.setdefault(fill.table, []).append((fill, tree))

@@ -23,7 +23,6 @@ from watchdog.sqlite.page_scan import Pages
 from watchdog.sqlite.readonly import connect
 from watchdog.sqlite.schema import (
     is_virtual,
-    make,
     shadows,
 )
 from watchdog.sqlite.survey import Survey
@@ -294,18 +293,7 @@ def furnish(file: str, entries: Sequence[SchemaObject]) -> None:
     db = connect(file, "mode=rw")
     try:
         db.execute("PRAGMA journal_mode=DELETE")
-        wanted = {(entry.type, entry.name): entry.sql for entry in entries}
-        for entry in entries:
-            if entry.sql and (entry.type == "index" or is_virtual(entry.sql)):
-                make(db, entry.sql)
-        for entry in entries:
-            if entry.type == "view":
-                make(db, entry.sql)
-        for fill in checks.fills(wanted):
-            checks.fill_full_text(db, fill)
-        for entry in entries:
-            if entry.type == "trigger":
-                make(db, entry.sql)
+        checks.furnish(db, entries)
     finally:
         db.close()
     set_mode(file, wal_mode)

@@ -236,7 +236,7 @@ def payloads(pages: Pages, tree: Tree) -> Iterator[bytes | None]:
     image, usable = pages.image, pages.image.usable
     most = (usable - 12) * 64 // 255 - 23
     for number in (*tree.leaves, *tree.inner):
-        page = read_page(image.page(number), number, usable)
+        page = image.btree(number)
         data, skip = page.data, 4 if page.kind == INDEX_INTERIOR else 0
         for at in page.pointers:
             begin = at + skip

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from watchdog.sqlite import checks
 from watchdog.sqlite.damaged_file import open_damaged
-from watchdog.sqlite.format import Bad, read_page, read_record
+from watchdog.sqlite.format import Bad, read_record
 from watchdog.sqlite.full_text import OtherWords, compare_words
 from watchdog.sqlite.layout import best
 from watchdog.sqlite.page_scan import Pages, Tree
@@ -212,9 +212,8 @@ def _hear_full_text(survey: Survey, db: sqlite3.Connection, candidate: str, foun
 
     One that it does not name proves nothing where an index does: it may lag behind.
     """
-    wanted = {(entry.type, entry.name): entry.sql for entry in survey.entries}
     heard: dict[str, list[tuple[str, OtherWords]]] = {}
-    for fill in checks.fills(wanted):
+    for fill in checks.fills_of(survey.entries):
         tree = survey.trees.get(fill.fts + "_docsize")
         if tree is None or fill.table not in survey.layouts:
             continue
@@ -275,7 +274,7 @@ def _hear_pages(survey: Survey, found: Testimony) -> None:
             twice = [number for number in tree.leaves if number in pages.freed]
             if twice and name not in found.proven:
                 image = pages.image
-                cells = sum(len(read_page(image.page(n), n, image.usable).pointers) for n in twice)
+                cells = sum(len(image.btree(n).pointers) for n in twice)
                 found.disagreements.append(Disagreement(WitnessKind.FREE_PAGES, name, cells))
 
 
