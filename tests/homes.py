@@ -42,7 +42,7 @@ def chat_text() -> ChatText:
 
 def farewells() -> Farewells:
     words = shipped_vocabulary()
-    return Farewells(words.role("started"), words.role("stopped"))
+    return Farewells((*words.role("started"), *words.role("failed")), words.role("stopped"))
 
 
 def finish_check(

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import pytest
 
-from . import person
+from . import parts, person
 from .waiting import until
 
+OTHERS = [pytest.param(version, marks=pytest.mark.thorough) for version in ("0.13.0", *parts.VERSIONS[2:])]
 
-@pytest.mark.parametrize("version", [pytest.param("0.13.0", marks=pytest.mark.thorough), "0.19.0"])
+
+@pytest.mark.parametrize("version", ["0.19.0", *OTHERS])
 def test_a_bare_gateway_that_was_killed_is_started_detached(lab, version):
     it = lab(version, systemd=False, settings=person.SETTINGS)
     it.gateway.start()

@@ -86,6 +86,42 @@ def test_what_the_provider_refuses_is_named(lab, version, refusal):
     assert incident["recipe"] in (None, ""), incident
 
 
+ANSWERS = {
+    "empty": ({"do": "answer", "say": ""}, ("provider-errors", "custom")),
+    "declined": ({"do": "answer", "say": "", "finish": "content_filter"}, ("content-filter-burst", "custom")),
+}
+
+
+@newer
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_an_answer_without_words_is_a_failure_of_the_provider(lab, version, answer):
+    it = lab(version, systemd=False)
+    it.gateway.start()
+    it.gateway.answers("hello", chat=41)
+    behaviour, expected = ANSWERS[answer]
+    it.world.do("llm", "behave", match="please", **behaviour)
+    it.gateway.tell("please do it")
+    it.gateway.wait_for("response ready: platform=telegram chat=42", within=200)
+    told = found(it)
+    assert list(told) == [expected], told
+
+
+@newer
+def test_messages_that_a_busy_chat_drops_are_told(lab, version):
+    it = lab(version, systemd=False, config="display: {busy_input_mode: queue, busy_text_mode: interrupt}\n")
+    it.gateway.start()
+    it.gateway.answers("hello", chat=41)
+    it.world.do("llm", "behave", match="wait", do="hang")
+    it.gateway.tell("wait for it")
+    until(lambda: it.world.get("llm", "hanging"), "chat 42 waits", explain=it.gateway.explain)
+    for number in range(40):
+        it.gateway.tell(f"and number {number}")
+        time.sleep(2)  # what comes sooner is joined to one message
+    it.gateway.wait_for("Dropping busy-mode follow-up", name="agent.log")
+    told = found(it)
+    assert list(told) == [("messages-dropped", "telegram")], told
+
+
 SENDS = {
     "gone": {"error_code": 400, "description": "Bad Request: chat not found"},
     "blocked": {"error_code": 403, "description": "Forbidden: bot was blocked by the user"},
@@ -300,27 +336,44 @@ def test_a_chat_that_waits_for_its_user_is_not_stuck(lab, version):
 
 
 MEMORY_GROUPS = Path("/sys/fs/cgroup/memory")
+grouped = pytest.mark.skipif(
+    not (MEMORY_GROUPS / "memory.limit_in_bytes").exists(), reason="no cgroup v1 for memory"
+)
+# Takes memory until the process has as many megabytes as the file `take` says.
+TAKES = """
+import os, pathlib, threading, time
+
+def take():
+    wanted, kept = pathlib.Path(os.environ["HERMES_HOME"], "take"), []
+    while True:
+        time.sleep(0.2)
+        target = int(wanted.read_text() or 0) if wanted.exists() else 0
+        while int(open("/proc/self/statm").read().split()[1]) * 4096 < target << 20:
+            kept.append(bytearray(b"x") * 2_000_000)
+
+if "gateway" in " ".join(open("/proc/self/cmdline").read().split(chr(0))):
+    threading.Thread(target=take, daemon=True).start()
+"""
 
 
-@pytest.mark.skipif(not (MEMORY_GROUPS / "memory.limit_in_bytes").exists(), reason="no cgroup v1 for memory")
-@both
-def test_a_gateway_that_the_kernel_kills_for_memory_is_told_as_that(lab, version):
+@contextlib.contextmanager
+def small(it, megabytes: int, with_code: str):
+    """The gateway, started in a memory group of this size, with this code in it."""
     groups = Path("/proc/self/cgroup").read_text().splitlines()
     ours = next(line.split(":", 2)[2].strip("/") for line in groups if ":memory:" in line)
-    it = lab(version, systemd=False)
     it.machine.kill()
     (it.machine.folder / "host-cgroups").touch()  # the machine sees the groups of the host
     it.machine.boot()
     it.machine.run(["mount", "--bind", MEMORY_GROUPS / ours, MEMORY_GROUPS], check=True)
-    small = MEMORY_GROUPS / ours / it.machine.cgroup.name
-    small.mkdir()
-    (small / "memory.limit_in_bytes").write_text(str(400 << 20))
+    group = MEMORY_GROUPS / ours / it.machine.cgroup.name
+    group.mkdir()
+    (group / "memory.limit_in_bytes").write_text(str(megabytes << 20))
     eats = it.machine.folder / "eats"
     eats.mkdir()
-    (eats / "sitecustomize.py").write_text(EATS.replace("/opt/data", str(it.gateway.home)))
+    (eats / "sitecustomize.py").write_text(with_code)
     it.gateway.process = it.machine.start(
         [
-            *("sh", "-c", f'echo $$ > {MEMORY_GROUPS}/{small.name}/cgroup.procs; exec "$@"', "sh"),
+            *("sh", "-c", f'echo $$ > {MEMORY_GROUPS}/{group.name}/cgroup.procs; exec "$@"', "sh"),
             *(it.gateway.python, "-m", "hermes_cli.main", "gateway", "run"),
         ],
         {**it.gateway.environment, "PYTHONPATH": str(eats)},
@@ -328,15 +381,47 @@ def test_a_gateway_that_the_kernel_kills_for_memory_is_told_as_that(lab, version
     try:
         it.gateway.wait_until_running()
         it.gateway.answers("hello")
+        yield
+    finally:
+        it.machine.kill()
+        until(lambda: not (group / "cgroup.procs").read_text().strip(), "the group is empty")
+        group.rmdir()
+
+
+@grouped
+@both
+def test_a_gateway_that_the_kernel_kills_for_memory_is_told_as_that(lab, version):
+    it = lab(version, systemd=False)
+    with small(it, 400, EATS.replace("/opt/data", str(it.gateway.home))):
         it.watchdog("check")
         (it.gateway.home / "eat").touch()
         it.gateway.process.wait(120)
         told = found(it)
-    finally:
-        it.machine.kill()
-        until(lambda: not (small / "cgroup.procs").read_text().strip(), "the group is empty")
-        small.rmdir()
     assert set(told) == {("oom-killed", "gateway"), ("gateway-down", "gateway")}, told
+
+
+@grouped
+@both
+def test_a_gateway_whose_memory_grows_towards_its_limit_is_told_before_it_dies(lab, version):
+    needs("faketime")
+    it = lab(version, systemd=False)
+    with small(it, 700, TAKES):
+        for quarter, megabytes in enumerate((0, 0, 440, 520, 600)):
+            (it.gateway.home / "take").write_text(str(megabytes))
+            until(lambda target=megabytes: resident(it) >= target, f"the gateway has {megabytes} MB")
+            it.watchdog("check", env=minutes_later(15 * quarter))
+        told = found(it, "--now", f"{datetime.now() + timedelta(minutes=61):%Y-%m-%d %H:%M:%S}")
+    assert list(told) == [("memory-pressure", "gateway")], told
+
+
+def resident(it) -> int:
+    pid = it.machine.inner_pids()[it.gateway.pid]
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096 >> 20
+
+
+def minutes_later(minutes: int) -> dict[str, str]:
+    library = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
+    return {"LD_PRELOAD": str(library), "FAKETIME": f"+{minutes}m", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
 
 
 @both

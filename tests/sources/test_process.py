@@ -129,6 +129,20 @@ def test_a_gateway_that_ended_with_a_farewell_of_its_own_was_stopped_and_one_jus
     assert event is not None and event.facts["state"] == "running"
 
 
+def test_a_gateway_that_gave_up_by_itself_was_not_stopped_on_purpose(home):
+    made = home(
+        """
+10:15:00,000 INFO gateway.run: Starting Hermes Gateway...
+10:40:01,000 ERROR gateway.run: All messaging platforms failed with retryable errors. Shutting down gateway for service restart (systemd will retry).
+10:40:01,010 INFO gateway.run: Stopping gateway...
+10:40:01,100 INFO gateway.run: Gateway stopped (total teardown 0.10s)
+10:40:01,110 ERROR gateway.run: Gateway exiting with failure: Telegram polling could not reconnect
+"""
+    )
+    said, _ = last_words(str(made / "logs" / "gateway.log"), farewells())
+    assert said == "started"
+
+
 def test_an_earlier_check_that_saw_it_alive_is_a_sign_of_life(home):
     folder = home(
         "10:15:00,000 INFO gateway.run: Starting Hermes Gateway...", gateway_dot_pid='{"pid": 4000000}'

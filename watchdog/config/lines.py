@@ -14,6 +14,7 @@ from watchdog.values import dataclass, regex
 ROLES = {
     "started": "the gateway starts",
     "stopped": "the gateway is stopped on purpose, or says goodbye",
+    "failed": "the gateway ends by itself because something failed: no farewell",
     "answered": "a chat has its answer",
     "refused": "the gateway ends because a start cannot succeed; captures exit_reason",
 }

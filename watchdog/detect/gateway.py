@@ -27,6 +27,7 @@ class Gateway:
     started: tuple[Line, ...] = ()
     stopped: tuple[Line, ...] = ()
     refused: tuple[Line, ...] = ()
+    failed: tuple[Line, ...] = ()
 
 
 def read(section: Section) -> Gateway:
@@ -37,6 +38,7 @@ def read(section: Section) -> Gateway:
         words.role("started"),
         words.role("stopped"),
         words.role("refused"),
+        words.role("failed"),
     )
     section.done()
     return want
@@ -48,6 +50,7 @@ def lines(want: Gateway) -> list[tuple[str, Line, bool]]:
         *(("started", line, False) for line in want.started),
         *(("stopped", line, False) for line in want.stopped),
         *(("refused", line, False) for line in want.refused),
+        *(("failed", line, False) for line in want.failed),
     ]
 
 
@@ -87,6 +90,8 @@ class Detector:
         elif "started" in roles:
             self.stopped_at = self.refusal = None
             self.starts = [at for at in self.starts if event.at - at <= LOOP_WITHIN] + [event.at]
+        elif "failed" in roles:
+            self.stopped_at = None
         elif "refused" in roles:
             self.refusal = event, roles["refused"].get("exit_reason", "")
         elif "stopped" in roles and self.stopped_at is None:

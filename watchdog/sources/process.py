@@ -33,7 +33,7 @@ _BLIND = {
 
 
 class Farewells:
-    """Which lines of gateway.log say that it starts, and which that it was stopped."""
+    """Which lines of gateway.log say that it starts or failed, and which that it was stopped."""
 
     def __init__(self, started: Iterable[Line], stopped: Iterable[Line]):
         self.started = [line.pattern for line in started if line.source == "gateway.log"]

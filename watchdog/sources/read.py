@@ -228,9 +228,8 @@ def _now(
         if sources.stated:
             process, why = processes.stated(sources.stated, sources.home, now, reading.last_at)
         else:
-            farewells = processes.Farewells(
-                sources.vocabulary.role("started"), sources.vocabulary.role("stopped")
-            )
+            role = sources.vocabulary.role
+            farewells = processes.Farewells((*role("started"), *role("failed")), role("stopped"))
             process, why = processes.observe(
                 sources.home, sources.logs, reading.last_at, now, farewells, sources.unit
             )

@@ -104,7 +104,7 @@ class Llm:
             await out.write(
                 sse(chunk({"role": "assistant", "content": how.get("say", "Here is the answer.")}))
             )
-            await out.write(sse(chunk({}, "stop")))
+            await out.write(sse(chunk({}, how.get("finish", "stop"))))
         await out.write(
             sse(
                 {
