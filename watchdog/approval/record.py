@@ -91,16 +91,8 @@ def ask(store: Store, plan: Plan, now: datetime) -> int:
         rows.audit(store, "asked", now, plan, reason=plan.title_reason, **shown)
         if plan.approval == "auto":
             who = rows.Who("settings (auto)", "auto")
-            rows.move(
-                store,
-                plan.id,
-                ("pending",),
-                "approved",
-                answered_at=now,
-                answered_by=who.name,
-                answered_via=who.via,
-                answered_digest=plan.digest,
-            )
+            answered = _answered(who, now, answered_digest=plan.digest)
+            rows.move(store, plan.id, ("pending",), "approved", **answered)
             rows.audit(store, "approved", now, plan, who, reason=Reason(Note.BY_SETTINGS))
         return plan.id
 
@@ -210,12 +202,8 @@ def _refuse(store: Store, stored: Stored, reply: GivenAnswer, now: datetime, lim
     reason = Reason(End.REFUSED, {"by": reply.by})
     if first:
         reason = Reason(End.REFUSED_AFTER_YES, {"by": reply.by, "first": first})
-    answered: dict[str, str | datetime | Reason] = {
-        "answered_at": now,
-        "answered_by": reply.by,
-        "answered_via": reply.via,
-    }
-    ended = rows.move(store, stored.id, rows.OPEN, "refused", finished_at=now, reason=reason, **answered)
+    answered = _answered(who, now, finished_at=now, reason=reason)
+    ended = rows.move(store, stored.id, rows.OPEN, "refused", **answered)
     running = not ended and stored.state == "claimed"
     if not ended and not running:
         return Answer(False, _why_closed(store, stored), stored.id)
@@ -229,6 +217,10 @@ def _refuse(store: Store, stored: Stored, reply: GivenAnswer, now: datetime, lim
     if first:
         return Answer(True, Reason(Said.STOPPED, {**fields, "by": first}), stored.id)
     return Answer(True, Reason(Said.REFUSED, fields), stored.id)
+
+
+def _answered(who: rows.Who, now: datetime, **more: Any) -> dict[str, Any]:
+    return {"answered_at": now, "answered_by": who.name, "answered_via": who.via, **more}
 
 
 def _why_closed(store: Store, stored: Stored) -> Reason:
@@ -248,11 +240,8 @@ def _why_closed(store: Store, stored: Stored) -> Reason:
             return Reason(Said.BEING_DONE, {**plan, **who})
         case _:
             fields = {**plan, "state": now.state, "why": now.reason or Reason(End.NO_LONGER_NEEDED)}
-            return (
-                Reason(Said.OVER_ANSWERED, {**fields, **who})
-                if now.answered_at
-                else Reason(Said.OVER, fields)
-            )
+            answered = {**fields, **who}
+            return Reason(Said.OVER_ANSWERED, answered) if now.answered_at else Reason(Said.OVER, fields)
     newer = next(iter(rows.in_state(store, "pending")), None)
     return Reason(Said.SEE_NEWER, {"why": reason, "newer": newer.id}) if newer else reason
 

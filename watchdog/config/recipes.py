@@ -121,26 +121,18 @@ def _order(section: Section, steps: Sequence[Step]) -> None:
     stopped = started = 0
     for step in steps:
         first = seen.get((step.kind, step.args))
+        wrong = ""
         if first and step.kind != "gateway":
-            section.problems.append(
-                Problem(
-                    section.path,
-                    step.line,
-                    f"{step.kind}: the same step as on line {first}; a recipe must not loop",
-                )
-            )
+            wrong = f"{step.kind}: the same step as on line {first}; a recipe must not loop"
         seen.setdefault((step.kind, step.args), step.line)
         if step.kind == "gateway":
             if step.args.do in ("stop", "restart") and (stopped or started):
-                section.problems.append(
-                    Problem(
-                        section.path,
-                        step.line,
-                        "gateway: stopped again after it was stopped or started; a recipe must not loop: stop, repair, start",
-                    )
-                )
+                why = "stopped again after it was stopped or started"
+                wrong = f"gateway: {why}; a recipe must not loop: stop, repair, start"
             stopped += step.args.do != "start"
             started += step.args.do != "stop"
+        if wrong:
+            section.problems.append(Problem(section.path, step.line, wrong))
 
 
 def check_recipes(
@@ -153,36 +145,23 @@ def check_recipes(
     every = {recipe.id: recipe for recipe in (recipes.values() if isinstance(recipes, Mapping) else recipes)}
     known = {rule.id: rule for rule in rules}
     for rule in known.values():
-        if rule.recipe and rule.recipe not in every:
-            problems.append(
-                _at(
-                    rule.where,
-                    0,
-                    f"recipe: there is no recipe '{harmless(rule.recipe, 40)}'{_near(rule.recipe, every)}",
-                )
-            )
-        elif (
-            rule.recipe
-            and not any(measured(condition) for condition in rule.when)
-            and every[rule.recipe].approval != "never"
-        ):
-            problems.append(
-                _at(
-                    rule.where,
-                    0,
-                    f"recipe: '{rule.recipe}' acts, so one witness must not be a log; add for instance "
-                    "'- gateway: {is: running}' to 'when'",
-                )
-            )
+        if not rule.recipe:
+            continue
+        if rule.recipe not in every:
+            no_such = f"there is no recipe '{harmless(rule.recipe, 40)}'{_near(rule.recipe, every)}"
+            problems.append(_at(rule.where, 0, f"recipe: {no_such}"))
+        elif every[rule.recipe].approval != "never" and not any(map(measured, rule.when)):
+            how = "add for instance '- gateway: {is: running}' to 'when'"
+            acts = f"recipe: '{rule.recipe}' acts, so one witness must not be a log; {how}"
+            problems.append(_at(rule.where, 0, acts))
     for recipe in every.values():
         _names(recipe, every, {*known, *off}, problems)
         proposed = [rule for rule in known.values() if recipe.id in _chain(rule.recipe or "", every)]
         _facts(recipe, proposed, problems)
         for rule in proposed:
             if rule.id in recipe.hold_while:
-                problems.append(
-                    _of(recipe, "hold_while", f"'{rule.id}' proposes this recipe, so it would wait for ever")
-                )
+                for_ever = f"'{rule.id}' proposes this recipe, so it would wait for ever"
+                problems.append(_of(recipe, "hold_while", for_ever))
 
 
 def _names(recipe: Recipe, every: Mapping[str, Recipe], known: set[str], problems: list[Problem]) -> None:
@@ -192,21 +171,15 @@ def _names(recipe: Recipe, every: Mapping[str, Recipe], known: set[str], problem
         if name not in known:
             problems.append(_of(recipe, key, f"there is no rule '{harmless(name, 40)}'{_near(name, known)}"))
     if recipe.otherwise and recipe.otherwise not in every:
-        problems.append(
-            _of(
-                recipe,
-                "otherwise",
-                f"there is no recipe '{harmless(recipe.otherwise, 40)}'{_near(recipe.otherwise, every)}",
-            )
-        )
+        no_such = f"there is no recipe '{harmless(recipe.otherwise, 40)}'{_near(recipe.otherwise, every)}"
+        problems.append(_of(recipe, "otherwise", no_such))
     seen, name = [recipe.id], recipe.otherwise
     while name and name in every and name not in seen:
         seen.append(name)
         name = every[name].otherwise
     if name == recipe.id:
-        problems.append(
-            _of(recipe, "otherwise", f"{' → '.join([*seen, name])} is a loop; the last one must end it")
-        )
+        loop = f"{' → '.join([*seen, name])} is a loop; the last one must end it"
+        problems.append(_of(recipe, "otherwise", loop))
 
 
 def _chain(name: str, every: Mapping[str, Recipe]) -> list[str]:

@@ -122,14 +122,12 @@ def _with_shared_parts(rules: Iterable[Rule]) -> tuple[Rule, ...]:
 def unknown_auto(auto: Iterable[str], recipes: Iterable[str], where: str) -> list[Problem]:
     """Recipes that may run by themselves and do not exist: such a slip would never be noticed."""
     known = sorted(recipes)
-    return [
-        Problem(
-            where,
-            0,
-            f"approval: auto: there is no recipe '{harmless(name, 40)}'{_near(name, known) or '; there are ' + ', '.join(known)}",
-        )
-        for name in sorted(set(auto) - set(known))
-    ]
+    found = []
+    for name in sorted(set(auto) - set(known)):
+        instead = _near(name, known) or "; there are " + ", ".join(known)
+        says = f"approval: auto: there is no recipe '{harmless(name, 40)}'{instead}"
+        found.append(Problem(where, 0, says))
+    return found
 
 
 def _sections(folder: Path, problems: list[Problem], matters: str) -> Iterable[Section]:
@@ -137,11 +135,8 @@ def _sections(folder: Path, problems: list[Problem], matters: str) -> Iterable[S
     if not os.path.lexists(folder):
         return
     if not folder.is_dir() or not os.access(folder, os.R_OK | os.X_OK, effective_ids=True):
-        what = (
-            "its files cannot be read; run as its owner, or chmod u+rx"
-            if folder.is_dir()
-            else "is not a folder; one file each goes in it"
-        )
+        unreadable = "its files cannot be read; run as its owner, or chmod u+rx"
+        what = unreadable if folder.is_dir() else "is not a folder; one file each goes in it"
         problems.append(Problem(_shown(folder), 0, what))
         return
     for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
@@ -164,10 +159,8 @@ def read_file(path: StrPath, problems: list[Problem]) -> list[Section]:
     if len(sections) == 1 and sections[0].has("id"):
         wanted = sections[0].nodes["id"][1].value
         if isinstance(wanted, str) and wanted != path.stem:
-            sections[0].wrong_at(
-                "id",
-                f"'{harmless(wanted, 60)}' does not fit the file name; call the file {harmless(wanted, 60)}.yaml",
-            )
+            name = harmless(wanted, 60)
+            sections[0].wrong_at("id", f"'{name}' does not fit the file name; call the file {name}.yaml")
     return sections
 
 
@@ -189,10 +182,8 @@ def read_rule(section: Section, kinds: Kinds) -> tuple[Rule | None, bool]:
         return None, False
     name = section.text("id")
     if name and not _ID.fullmatch(name):
-        section.wrong_at(
-            "id",
-            f"'{harmless(name, 60)}' is not an id; write small letters, digits and '-', such as session-stuck",
-        )
+        how = "write small letters, digits and '-', such as session-stuck"
+        section.wrong_at("id", f"'{harmless(name, 60)}' is not an id; {how}")
     if section.has("enabled") and not section.flag("enabled") and len(section.nodes) == 2:
         where = f"{section.path}:{section.line_of('id')}"
         return Rule(name, "", "info", (), "", where), False  # two lines switch a shipped rule off
@@ -310,10 +301,8 @@ def _check_say(section: Section, rule: Rule) -> None:
             continue
         for name in names:
             if rule.when and name not in known:
-                section.wrong_at(
-                    key,
-                    f"unknown field '{{{harmless(name, 40)}}}'{_near(name, known) or '; there are ' + ', '.join(sorted(known))}",
-                )
+                instead = _near(name, known) or "; there are " + ", ".join(sorted(known))
+                section.wrong_at(key, f"unknown field '{{{harmless(name, 40)}}}'{instead}")
 
 
 def check_causes(rules: Mapping[str, Rule], known: Collection[str], problems: list[Problem]) -> None:

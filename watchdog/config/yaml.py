@@ -79,10 +79,8 @@ class Section:
     def choice(self, key: str, options: Sequence[str], default: Any = MISSING) -> Any:
         value = self.text(key, default)
         if key in self.nodes and value not in options:
-            self.wrong_at(
-                key,
-                f"'{harmless(str(value), 40)}' is not one of {', '.join(options)}{_near(str(value), options)}",
-            )
+            shown = harmless(str(value), 40)
+            self.wrong_at(key, f"'{shown}' is not one of {', '.join(options)}{_near(str(value), options)}")
             return options[0]
         return value
 
@@ -147,22 +145,11 @@ class Section:
             return pattern  # as most are; the regex package takes longer to load than all rules together
         try:
             if pattern.compiled.match("") is not None and not pattern.names:
-                self.wrong(
-                    f"pattern '{harmless(node.value, 60)}' matches everything; say what the line starts with",
-                    node,
-                )
-        except (
-            OverflowError,
-            RecursionError,
-            ValueError,
-            TypeError,
-            IndexError,
-            KeyError,
-        ) as error:
-            self.wrong(
-                f"pattern '{harmless(node.value, 60)}' is not a regular expression: {harmless(str(error), 80)}",
-                node,
-            )
+                why = "matches everything; say what the line starts with"
+                self.wrong(f"pattern '{harmless(node.value, 60)}' {why}", node)
+        except (OverflowError, RecursionError, ValueError, TypeError, IndexError, KeyError) as error:
+            why = f"is not a regular expression: {harmless(str(error), 80)}"
+            self.wrong(f"pattern '{harmless(node.value, 60)}' {why}", node)
             return Pattern("")
         return pattern
 
@@ -220,9 +207,8 @@ class Section:
                 meant = _nearest(key, self.asked - set(self.nodes))
                 if meant in self.missing:
                     self.problems.remove(self.missing.pop(meant))  # one message per mistake
-                self.wrong(
-                    f"unknown key '{harmless(key, 40)}'{_near(key, self.asked - set(self.nodes))}", node
-                )
+                instead = _near(key, self.asked - set(self.nodes))
+                self.wrong(f"unknown key '{harmless(key, 40)}'{instead}", node)
 
     def only(self, options: Iterable[str], what: str) -> str | None:
         """The single key of this mapping, which must be one of the options."""
@@ -234,10 +220,8 @@ class Section:
         key = next(iter(self.nodes))
         self.asked.add(key)
         if key not in names:
-            self.wrong(
-                f"unknown {what} '{harmless(key, 40)}'{_near(key, names) or '; there are ' + ', '.join(names)}",
-                self.nodes[key][0],
-            )
+            instead = _near(key, names) or "; there are " + ", ".join(names)
+            self.wrong(f"unknown {what} '{harmless(key, 40)}'{instead}", self.nodes[key][0])
             return None
         return key
 
@@ -300,16 +284,12 @@ def read_documents(path: str, content: bytes, problems: list[Problem]) -> list[S
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
-        lines = text.splitlines()
-        if (
-            0 < line <= len(lines)
-            and "\t" in lines[line - 1][: len(lines[line - 1]) - len(lines[line - 1].lstrip())]
-        ):
+        wrong = "".join(text.splitlines()[line - 1 : line])
+        if "\t" in wrong[: len(wrong) - len(wrong.lstrip())]:
             problems.append(Problem(path, line, "a tab in the indentation; YAML wants spaces"))
         else:
-            problems.append(
-                Problem(path, line, f"not YAML: {harmless(str(error.problem or error.context), 120)}")
-            )
+            why = harmless(str(error.problem or error.context), 120)
+            problems.append(Problem(path, line, f"not YAML: {why}"))
         return []
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         problems.append(Problem(path, 1, f"not YAML: {harmless(str(error), 120)}"))

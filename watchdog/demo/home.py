@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import sys
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from watchdog.system.procfs import start_time_of
 
 SESSIONS, MESSAGES, TASKS = 6, 248, 12
 RELEASE = "0.19.0"
+ROLES = ("user", "assistant")
 
 # A small script that behaves like the gateway as far as a watchdog can see: pid file, lock, state file, log
 # lines.
@@ -139,8 +141,8 @@ def fill_state(path: Path, now: datetime) -> None:
             [
                 (
                     f"s{n % SESSIONS}",
-                    ("user", "assistant")[n % 2],
-                    f"message {n} of the demo " + "…" * (n % 90),
+                    ROLES[n % 2],
+                    f"message {n} of the demo {'…' * (n % 90)}",
                     began + 60 * n,
                 )
                 for n in range(MESSAGES)
@@ -160,23 +162,16 @@ def fill_kanban(path: Path, now: datetime) -> None:
         db.execute("ALTER TABLE tasks DROP COLUMN session_id")
 
 
-class tables:
+@contextmanager
+def tables(path: Path, kind: str) -> Iterator[sqlite3.Connection]:
     """A database with the tables of a known release, closed with its rows on disk."""
-
-    def __init__(self, path: Path, kind: str):
-        self.path, self.kind = path, kind
-
-    def __enter__(self) -> sqlite3.Connection:
-        known = release(RELEASE)
-        assert known is not None
-        self.db = sqlite3.connect(self.path)
-        for made in known.objects[self.kind]:
-            self.db.execute(made.sql)
-        return self.db
-
-    def __exit__(self, *_: object) -> None:
-        self.db.commit()
-        self.db.close()
+    known = release(RELEASE)
+    assert known is not None
+    with closing(sqlite3.connect(path)) as db:
+        for made in known.objects[kind]:
+            db.execute(made.sql)
+        yield db
+        db.commit()
 
 
 def story(now: datetime) -> Iterator[str]:

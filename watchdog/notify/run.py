@@ -104,11 +104,8 @@ def subjects_of(report: Report, memory: Memory, messenger: Messenger) -> list[Su
 def _subject(incident: Incident, context: MessageContext) -> Subject:
     now, key = context.now, context.words.rule_key(incident.rule, "say", incident.fields)
     known = key in context.words.texts and (incident.fields or "{" not in str(context.words.texts[key]))
-    ref = (
-        f"incident {incident.id}"
-        if incident.id
-        else f"{incident.rule} {incident.key} {incident.opened_at:%s}"
-    )
+    unstored = f"{incident.rule} {incident.key} {incident.opened_at:%s}"
+    ref = f"incident {incident.id}" if incident.id else unstored
     return Subject(
         ref,
         incident.rule,
@@ -131,29 +128,19 @@ def _switched_off(rule: str, context: MessageContext) -> bool:
 def _conditions(report: Report, messenger: Messenger) -> list[tuple[str, str, str, Reason]]:
     """(rule, key, severity, sentence) of what no rule finds: blind, disarmed, a target that fails."""
     found = [
-        (News.BLIND, source, "high", Reason("subject.blind", {"source": source, "why": _reason(why)}))
+        (str(News.BLIND), source, "high", Reason("subject.blind", {"source": source, "why": plain(why)}))
         for source, why in report.blind.items()
     ]
     store, now = messenger.store, messenger.now
     if disarmed := messages.disarmed(store):
-        found.append(
-            (News.DISARMED, "", "critical", Reason("subject.disarmed", {"why": _reason(disarmed.why)}))
-        )
+        off = Reason("subject.disarmed", {"why": disarmed.why})
+        found.append((str(News.DISARMED), "", "critical", off))
     owed = messages.owed(store, now)
     for state in messages.targets(store).values():
-        count = len(owed.get(state.name, ())) or 1
-        fields = {
-            "count": count,
-            "name": state.name,
-            "why": state.why or plain("?"),
-            "at": state.next_try_at or now,
-        }
-        found.append((News.TARGET, state.name, "high", Reason("subject.target", fields)))
-    return [(str(rule), key, severity, says) for rule, key, severity, says in found]
-
-
-def _reason(why: Reason | str) -> Reason:
-    return why if isinstance(why, Reason) else plain(why)
+        fields = {"count": len(owed.get(state.name, ())) or 1, "name": state.name}
+        fields |= {"why": state.why or plain("?"), "at": state.next_try_at or now}
+        found.append((str(News.TARGET), state.name, "high", Reason("subject.target", fields)))
+    return found
 
 
 def _records(

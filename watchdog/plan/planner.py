@@ -17,7 +17,7 @@ from watchdog.plan import limits
 from watchdog.plan.causes import USELESS, Diagnosis, diagnose, name_of
 from watchdog.plan.limits import History, Situation, with_starts
 from watchdog.steps import KINDS
-from watchdog.steps.common import UnfitFact, database, fill, pack
+from watchdog.steps.common import UnfitFact, database, fill, pack, pack_verify
 from watchdog.steps.gateway import Args as GatewayArgs
 from watchdog.values import dataclass, replace
 
@@ -172,18 +172,11 @@ def _merge(parts: Sequence[Part], diagnosis: Diagnosis, machine: Machine) -> Pla
     chosen = [part.recipe for part in used]
     verbs = [step.args.do for step in steps if step.kind == "gateway"]
     starts, stays = bool(verbs) and verbs[-1] != "stop", bool(verbs) and verbs[-1] == "stop"
-    undo = tuple(
-        dict.fromkeys(
-            replace(step, line=0)
-            for part in reversed(used)
-            for step in part.rollback
-            if step.kind != "gateway"
-        )
-    )
-    quiet = tuple(
-        dict.fromkeys(rule for recipe in chosen for rule in (recipe.verify.quiet if recipe.verify else ()))
-    )
-    within = max(recipe.verify.within for recipe in chosen if recipe.verify)
+    rollbacks = [step for part in reversed(used) for step in part.rollback if step.kind != "gateway"]
+    undo = tuple(dict.fromkeys(replace(step, line=0) for step in rollbacks))
+    verifications = [recipe.verify for recipe in chosen if recipe.verify]
+    quiet = tuple(dict.fromkeys(rule for verify in verifications for rule in verify.quiet))
+    within = max(verify.within for verify in verifications)
     auto = all(recipe.approval == "auto" or recipe.id in machine.limits.auto for recipe in chosen)
     chain, also = diagnosis.chains({name_of(part.incident) for part in parts})
     plan = Plan(
@@ -228,13 +221,8 @@ def _in_order(parts: Sequence[Part]) -> tuple[tuple[Step, ...], Sequence[Part]]:
     repairs = tuple(dict.fromkeys(replace(step, line=0) for part in repairing for step in part.repairs))
     if repairing and (looping or any(part.does("stop") for part in repairing)):
         return (STOP, *repairs, START), repairing
-    after = (
-        RESTART
-        if any(part.does("restart") for part in parts)
-        else START
-        if any(part.does("start") for part in parts)
-        else None
-    )
+    after = START if any(part.does("start") for part in parts) else None
+    after = RESTART if any(part.does("restart") for part in parts) else after
     if repairing:  # such as a column: Hermes takes it up while it runs
         return (*repairs, *((after,) if after else ())), [part for part in parts if part.repairs or after]
     if looping:  # starting it once more is what the loop does all the time
@@ -267,8 +255,6 @@ def digest_of(plan: Plan) -> str:
         # The text itself where there is only text: the digest of a plan of an older version.
         "words": [word.fields["text"] if word.key == PLAIN else packed(word) for word in plan.words],
         "rollback": [pack(step) for step in plan.rollback],
-        "verify": [plan.verify.quiet, plan.verify.alive, plan.verify.within.total_seconds()]
-        if plan.verify
-        else None,
+        "verify": pack_verify(plan.verify),
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=True).encode()).hexdigest()

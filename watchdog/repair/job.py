@@ -18,17 +18,8 @@ from watchdog.store import Store
 from watchdog.system.lock import take
 
 # Every place where the power may fail; a test dies at each of them.
-POINTS = (
-    "checked",
-    "claimed",
-    "looked",
-    "begun",
-    "step begun",
-    "step done",
-    "verified",
-    "rolled back",
-    "recorded",
-)
+BEFORE = ("checked", "claimed", "looked", "begun")
+POINTS = (*BEFORE, "step begun", "step done", "verified", "rolled back", "recorded")
 
 
 class PlanRefused(Exception):

@@ -70,17 +70,11 @@ def drill(
         sent = _places(job, here.reached)
         result = _wait(job, post, patience or Patience(wait), ask_code)
         stored = rows.get(store, plan.id)
+        ended = DrillResult(sent, (*problems, *result))
         if stored is None or stored.answered_at is None:
-            return DrillResult(sent, (*problems, *result))
-        return DrillResult(
-            sent,
-            (*problems, *result),
-            True,
-            stored.state == "approved",
-            stored.answered_by,
-            stored.answered_via,
-            stored.answered_at - job.now,
-        )
+            return ended
+        yes, by, via = stored.state == "approved", stored.answered_by, stored.answered_via
+        return replace(ended, answered=True, yes=yes, by=by, via=via, took=stored.answered_at - job.now)
 
 
 def _host_line(plan: Plan, post: Messenger) -> str:

@@ -116,20 +116,11 @@ def surroundings(
     if before:
         return {key: value for key, value in before.items() if key not in _DROP}
     if record is None:
-        return {
-            key: value
-            for key, value in ours.items()
-            if key not in _DROP and not key.startswith("HERMES_WATCHDOG_")
-        }
-    plain = {
-        key: value for key, value in ours.items() if key in ("PATH", "LANG", "TZ") or key.startswith("LC_")
-    }
-    return plain | {
-        "HOME": record.pw_dir,
-        "USER": record.pw_name,
-        "LOGNAME": record.pw_name,
-        "SHELL": record.pw_shell,
-    }
+        own = {key for key in ours if key not in _DROP and not key.startswith("HERMES_WATCHDOG_")}
+        return {key: ours[key] for key in own}
+    plain = {key: ours[key] for key in ours if key in ("PATH", "LANG", "TZ") or key.startswith("LC_")}
+    who = {"HOME": record.pw_dir, "USER": record.pw_name, "LOGNAME": record.pw_name}
+    return plain | who | {"SHELL": record.pw_shell}
 
 
 def _become(

@@ -17,21 +17,8 @@ from watchdog.values import dataclass
 KIND = "command"
 REPEATABLE = False  # what half of it did is unknown
 _SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "fish", "csh", "tcsh", "busybox", "cmd", "powershell", "pwsh"}
-_LAUNCHERS = {
-    "env",
-    "sudo",
-    "nohup",
-    "setsid",
-    "timeout",
-    "nice",
-    "ionice",
-    "xargs",
-    "doas",
-    "runuser",
-    "su",
-    "script",
-    "watch",
-}
+_LAUNCHERS = {"env", "sudo", "doas", "su", "runuser", "nohup", "setsid", "timeout", "nice", "ionice"}
+_LAUNCHERS |= {"xargs", "script", "watch"}
 
 
 @dataclass(frozen=True)

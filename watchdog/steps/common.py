@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import timedelta
 from pathlib import Path
@@ -16,7 +16,7 @@ from watchdog import steps
 from watchdog.config.recipes import HOLE, NAME, texts_of
 from watchdog.config.yaml import Section
 from watchdog.errors import WatchdogError
-from watchdog.model import Outcome, OutcomeKind, Reason, Step
+from watchdog.model import Outcome, OutcomeKind, Reason, Step, Verify
 from watchdog.model.plan_reasons import Describe, Failed, Unfit
 from watchdog.system.commands import NOT_THERE, TOO_LONG, Ran
 from watchdog.text import harmless
@@ -71,14 +71,24 @@ def pack(step: Step) -> dict[str, Any]:
     packed: dict[str, Any] = {"kind": step.kind}
     for part in fields(step.args):
         value = getattr(step.args, part.name)
-        packed[part.name] = (
-            value.total_seconds()
-            if isinstance(value, timedelta)
-            else list(value)
-            if isinstance(value, tuple)
-            else value
-        )
+        if isinstance(value, timedelta):
+            value = value.total_seconds()
+        packed[part.name] = list(value) if isinstance(value, tuple) else value
     return packed
+
+
+# What a step's arguments are made of: how JSON holds it, and how it is read.
+_TYPES: dict[str, tuple[Any, Callable[[Any], Any]]] = {
+    "str": (str, str),
+    "bool": (bool, bool),
+    "tuple[str, ...]": (list, tuple),
+    "timedelta": ((int, float), lambda seconds: timedelta(seconds=seconds)),
+}
+
+
+def pack_verify(verify: Verify | None) -> list[Any] | None:
+    """How a plan is verified, as JSON holds it."""
+    return [verify.quiet, verify.alive, verify.within.total_seconds()] if verify else None
 
 
 def unpack(packed: Mapping[str, Any]) -> Step:
@@ -87,25 +97,12 @@ def unpack(packed: Mapping[str, Any]) -> Step:
         module = steps.KINDS[packed["kind"]]
         given: dict[str, Any] = {}
         for part in fields(module.Args):
-            value, kind = packed[part.name], str(part.type)
-            types: dict[str, Any] = {
-                "str": str,
-                "bool": bool,
-                "tuple[str, ...]": list,
-                "timedelta": (int, float),
-            }
-            wanted = types[kind]
-            if not isinstance(value, wanted) or (
-                isinstance(value, list) and not all(isinstance(word, str) for word in value)
-            ):
+            value = packed[part.name]
+            stored_as, read = _TYPES[str(part.type)]
+            words = value if isinstance(value, list) else []
+            if not isinstance(value, stored_as) or not all(isinstance(word, str) for word in words):
                 raise TypeError(part.name)
-            given[part.name] = (
-                timedelta(seconds=value)
-                if kind == "timedelta"
-                else tuple(value)
-                if kind.startswith("tuple")
-                else value
-            )
+            given[part.name] = read(value)
         return Step(packed["kind"], module.Args(**given))
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise WatchdogError(

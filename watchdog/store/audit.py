@@ -129,12 +129,9 @@ def verify(store: Store, wanted: str = "") -> AuditChain:
     absent: list[str] = []
     last, before, found, count = 0, FIRST, False, 0
     for where, row in _all_lines(store, absent):
-        if (
-            row is None
-        ):  # an archive that is gone or cannot be read: go on with what the store says it ends in
-            ended = store.db.execute(
-                "SELECT last, chain FROM audit_archives WHERE file = ?", (where,)
-            ).fetchone()
+        if row is None:  # an archive that is gone or unreadable: go on with what the store says it ends in
+            query = "SELECT last, chain FROM audit_archives WHERE file = ?"
+            ended = store.db.execute(query, (where,)).fetchone()
             last, before = ended["last"], ended["chain"]
             continue
         count += 1

@@ -18,12 +18,8 @@ def problems(path: StrPath) -> list[str]:
     try:
         with Store.in_memory() as fresh, closing(read_only(path)) as db:
             found = [str(row[0]) for row in db.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
-            if (
-                db.execute("PRAGMA user_version").fetchone()[0]
-                == fresh.db.execute("PRAGMA user_version").fetchone()[0]
-            ):
-                there = _columns(db)
-                found += [f"{name} is not there" for name in sorted(_columns(fresh.db) - there)]
+            if _version(db) == _version(fresh.db):
+                found += [f"{name} is not there" for name in sorted(_columns(fresh.db) - _columns(db))]
             return found or _unreadable(path)
     except sqlite3.Error as error:
         return [str(error)]
@@ -66,6 +62,10 @@ def read_only(path: StrPath) -> sqlite3.Connection:
     db = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=10)
     db.row_factory = sqlite3.Row
     return db
+
+
+def _version(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
 
 
 def _columns(db: sqlite3.Connection) -> set[str]:

@@ -16,7 +16,7 @@ from typing import Any
 from watchdog.errors import WatchdogError
 from watchdog.model import Outcome, Plan, Reason, Verify, packed, plain, unpacked
 from watchdog.plan.limits import Action, History, Refusal
-from watchdog.steps.common import pack, unpack
+from watchdog.steps.common import pack, pack_verify, unpack
 from watchdog.store import Store
 from watchdog.store.audit import Who, audit, audit_lines
 from watchdog.store.messages import disarmed, maintenance
@@ -78,9 +78,7 @@ def _content(plan: Plan) -> str:
     content |= {
         "steps": [pack(step) for step in plan.steps],
         "rollback": [pack(step) for step in plan.rollback],
-        "verify": [plan.verify.quiet, plan.verify.alive, plan.verify.within.total_seconds()]
-        if plan.verify
-        else None,
+        "verify": pack_verify(plan.verify),
         "lasts": plan.lasts.total_seconds(),
         "parts": plan.parts,
         "costs": packed(plan.costs),
@@ -154,15 +152,10 @@ def _reason(value: Any) -> Reason:
 def _stored(row: Any) -> Stored:
     try:
         content = json.loads(row["content"])
-        verify = (
-            Verify(
-                tuple(content["verify"][0]),
-                bool(content["verify"][1]),
-                timedelta(seconds=content["verify"][2]),
-            )
-            if content["verify"]
-            else None
-        )
+        verify = None
+        if content["verify"]:
+            quiet, alive, within = content["verify"]
+            verify = Verify(tuple(quiet), bool(alive), timedelta(seconds=within))
         fields: dict[str, Any] = {name: content[name] for name in _PLAIN}
         fields |= {name: tuple(content[name]) for name in _LISTS}
         fields |= {name: _reasons(content.get(name, ())) for name in _REASONS}
