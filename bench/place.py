@@ -52,6 +52,15 @@ def install(folder: Path) -> tuple[str, str]:
     return python, str(script)
 
 
+def forget(python: str) -> None:
+    """Let the next command read the rules anew, as the first one after an install does."""
+    for kept in (Path(python).parent.parent / "lib").glob(
+        "*/site-packages/watchdog/config/__pycache__/rulebook.*"
+    ):
+        if kept.suffix != ".pyc":
+            kept.unlink()
+
+
 def home(
     folder: Path, size: int, hourly: int, rotated: bool = False, trouble: bool = False, seed: int = 1
 ) -> Path:

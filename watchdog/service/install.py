@@ -68,7 +68,7 @@ def marks(home: Path) -> tuple[str, str]:
 
 
 def tag(home: Path) -> str:
-    """Short and different for each home; the same as the name of its folder of state."""
+    """Short and different for each home."""
     name = re.sub(r"[^A-Za-z0-9_.-]", "-", home.name.lstrip(".")) or "home"
     return f"{name}-{sha256(str(home).encode()).hexdigest()[:8]}"
 
