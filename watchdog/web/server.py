@@ -17,17 +17,27 @@ MOST = 64  # connections; the oldest goes when another comes
 
 
 class ShortLived(H11Protocol):
-    """HTTP that ends every connection after LIFE seconds, whatever came by then (uvicorn itself waits for ever)."""
+    """HTTP that ends every connection after LIFE seconds (uvicorn waits for ever), or twice that while it answers."""
 
     born = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.born = self.loop.time()
-        self.ending = self.loop.call_later(LIFE, transport.abort)
-        if len(self.connections) > MOST:
-            oldest: Any = min(self.connections, key=lambda other: getattr(other, "born", 0.0))
-            oldest.transport.abort()
+        self.ending = self.loop.call_later(LIFE, self.end_of_life)
+        others: Any = self.connections
+        if len(others) > MOST:
+            min(others, key=lambda other: (other.answering(), other.born)).transport.abort()
+
+    def answering(self) -> bool:
+        """Whether a whole request came: ended now, a browser might send it again by itself."""
+        return self.cycle is not None and not (self.cycle.more_body or self.cycle.response_complete)
+
+    def end_of_life(self) -> None:
+        if self.answering():
+            self.ending = self.loop.call_later(LIFE, self.transport.abort)
+        else:
+            self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.ending.cancel()
