@@ -196,6 +196,9 @@ def test_a_stolen_host_password_forges_nothing(team: Team):
         "ALTER TABLE hermes_watchdog.plans DISABLE ROW LEVEL SECURITY",
         "DROP TRIGGER append_only ON hermes_watchdog.audit",
         "CREATE TABLE hermes_watchdog.mine (x int)",
+        "LOCK TABLE hermes_watchdog.plans IN SHARE MODE",
+        "LOCK TABLE hermes_watchdog.homes IN ACCESS EXCLUSIVE MODE",
+        f"SELECT id FROM {table} FOR UPDATE",
         "SET ROLE hermes_watchdog_owner",
         "SET ROLE hermes_watchdog_approver",
         f"SET SESSION AUTHORIZATION {victim.name}",
@@ -379,6 +382,7 @@ def test_an_older_mailbox_is_told_and_brought_up_to_date_by_init(team: Team):
     ]
 
 
+OWN_ROWS = "CREATE POLICY own ON {audit} FOR SELECT TO hermes_watchdog_host USING (host = session_user)"
 TOO_MUCH = [  # what was granted, how to take it back, what is told
     ("ALTER ROLE {host} SUPERUSER", "ALTER ROLE {host} NOSUPERUSER", "superuser"),
     ("ALTER ROLE {host} BYPASSRLS", "ALTER ROLE {host} NOBYPASSRLS", "bypass-rls"),
@@ -430,7 +434,22 @@ TOO_MUCH = [  # what was granted, how to take it back, what is told
         "REVOKE EXECUTE ON FUNCTION {answer} FROM {third}",
         "answer",
     ),
-    ("DROP POLICY own ON {audit}", "CREATE POLICY own ON {audit} USING (false)", "policy own of audit"),
+    ("DROP POLICY own ON {audit}", OWN_ROWS, "policy own of audit"),
+    (
+        "ALTER POLICY own ON {plans} USING (true)",
+        "ALTER POLICY own ON {plans} USING (host = session_user)",
+        "policy own of plans",
+    ),
+    (
+        "ALTER POLICY own ON {plans} WITH CHECK (true)",
+        "ALTER POLICY own ON {plans} WITH CHECK (host = session_user)",
+        "policy own of plans",
+    ),
+    (
+        "ALTER POLICY every ON {audit} TO PUBLIC",
+        "ALTER POLICY every ON {audit} TO {approver}",
+        "policy every of audit",
+    ),
 ]
 
 

@@ -258,11 +258,12 @@ SELECT 'trigger ' || wanted.name || ' of ' || wanted.place
  WHERE NOT EXISTS (SELECT FROM pg_trigger WHERE tgname = wanted.name AND tgenabled IN ('O', 'A')
                       AND tgrelid = to_regclass('{SCHEMA}.' || wanted.place))
 UNION ALL
-SELECT 'policy ' || wanted.name || ' of ' || wanted.place
-  FROM (VALUES ('own', 'homes'), ('own', 'plans'), ('own', 'audit'), ('every', 'homes'), ('every', 'plans'),
-               ('every', 'audit')) AS wanted (name, place)
- WHERE NOT EXISTS (SELECT FROM pg_policy WHERE polname = wanted.name
-                      AND polrelid = to_regclass('{SCHEMA}.' || wanted.place))
+SELECT 'policy ' || wanted.name || ' of ' || place
+  FROM (VALUES ('own', '{HOSTS}', '(host = SESSION_USER)'), ('every', '{APPROVERS}', 'true')) AS wanted (name, role, rows),
+       (VALUES ('homes'), ('plans'), ('audit')) AS tables (place)
+ WHERE NOT EXISTS (SELECT FROM pg_policy WHERE polname = wanted.name AND polrelid = to_regclass('{SCHEMA}.' || place)
+                      AND polroles = ARRAY[to_regrole(wanted.role)::oid] AND pg_get_expr(polqual, polrelid) = wanted.rows
+                      AND (polcmd = 'r' OR pg_get_expr(polwithcheck, polrelid) = '(host = SESSION_USER)'))
 UNION ALL
 SELECT 'an unknown policy ' || polname || ' of ' || relname
   FROM pg_policy JOIN pg_class ON pg_class.oid = polrelid
