@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -453,6 +455,17 @@ def test_podman_is_not_asked_where_it_was_never_used(home: Path, monkeypatch: py
     (home / "data" / "containers" / "storage").mkdir(parents=True)
     look(home, ask)
     assert [argv[:2] for argv in asked] == [("podman", "ps")]
+
+    # `podman unshare`: we seem to be root, and the containers are those of the user who called it
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    monkeypatch.delenv("XDG_DATA_HOME")
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: SimpleNamespace(pw_dir=str(home / str(uid))))
+    monkeypatch.setenv("_CONTAINERS_ROOTLESS_UID", "1001")
+    look(home, ask)
+    assert len(asked) == 1
+    (home / "1001/.local/share/containers/storage").mkdir(parents=True)
+    look(home, ask)
+    assert len(asked) == 2
 
 
 @pytest.mark.parametrize(

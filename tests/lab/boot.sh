@@ -24,12 +24,12 @@ if [ -s "$folder/shown" ]; then         # what lies in root's home and another u
         number=$((number + 1)) && mkdir -p "$path" && mount --move /run/shown/$number "$path"
     done < /run/shown/list
 fi
-if [ ! -e "$folder/host-cgroups" ]; then
+if [ ! -e "$folder/host-cgroups" ]; then  # an engine needs the host's cgroups, and user namespaces a /proc without holes
     mount -t tmpfs tmpfs /sys/fs/cgroup
     mount -t cgroup2 cgroup2 /sys/fs/cgroup # rooted at our own cgroup, so machines never see one another's units
+    cat /proc/sys/kernel/random/uuid > /run/boot-id
+    mount --bind /run/boot-id /proc/sys/kernel/random/boot_id   # each start of a machine is a boot of its own
 fi
-cat /proc/sys/kernel/random/uuid > /run/boot-id
-mount --bind /run/boot-id /proc/sys/kernel/random/boot_id   # each start of a machine is a boot of its own
 mount --bind "$folder/hosts" /etc/hosts          # the real services' names lead to the fakes
 mount --bind "$folder/passwd" /etc/passwd        # root's home is the machine's own
 while read -r bundle; do mount --bind "$folder/bundle.pem" "$bundle"; done < "$folder/bundles"

@@ -13,13 +13,14 @@ import signal
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from . import parts
 from .gateway import Gateway
-from .machine import HERE, Done, Machine, _child
+from .machine import ANN, HERE, NAMES, RUNTIME, Done, Machine, _child
 from .waiting import until
 from .world import DIES_WITH_US, World
 
@@ -28,6 +29,8 @@ FOLDERS = ("dev", "etc", "opt/data", "opt/lab", "proc", "root", "run", "sys", "t
 LINKS = ("bin", "sbin", "lib", "lib64")
 ENGINE = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
 PODMAN_SOCKET = "/run/podman.sock"
+SHIFT = 231072  # what a user namespace adds to the numbers of users
+BRIDGE = "172.17.0.1"
 
 
 class NoEngine(Exception):
@@ -38,10 +41,18 @@ class ContainerMachine(Machine):
     """A bare machine that keeps the host's cgroups, which an engine needs."""
 
     def __init__(self, world: World, engine: str = "docker") -> None:
-        """`engine`: docker, podman, or podman-socket, where the watchdog has the docker command and podman's socket."""
-        super().__init__(world, systemd=False)
+        """`engine`: docker, podman; podman-socket, where the watchdog has the docker command and podman's socket;
+        docker-remap and rootless (podman of ann), where root in a container is an ordinary user outside.
+        """
+        super().__init__(world, systemd=False, user=engine in ("docker-remap", "rootless"))
+        self.user = engine == "rootless"
+        if engine == "docker-remap":  # there ann is only somebody whose numbers are used
+            os.chown(self.user_home, 0, 0)
         self.engine = engine
-        self.command = "docker" if engine == "docker" else "podman"
+        self.command = "docker" if engine.startswith("docker") else "podman"
+        self.network: tuple[str, ...] = ("--network", "host")
+        if engine == "docker-remap":  # which lets nobody into the host's network
+            self.network = tuple(word for name in NAMES for word in ("--add-host", f"{name}:{BRIDGE}"))
         self.daemon: subprocess.Popen | None = None
         self.parent = f"/{self.cgroup.name}"
         (self.folder / "host-cgroups").touch()  # boot.sh
@@ -58,8 +69,10 @@ class ContainerMachine(Machine):
         )  # fmt: skip
         output.close()
         self.pid = until(lambda: _child(self.outer.pid), "the machine's PID 1", every=0.02)
-        until(lambda: b"init.py" in Path(f"/proc/{self.pid}/cmdline").read_bytes(), "the bare init is up")
-        if self.engine == "docker":
+        until(lambda: b"boot.sh" not in Path(f"/proc/{self.pid}/cmdline").read_bytes(), "the bare init is up")
+        if self.engine in ("docker-remap", "rootless"):
+            self._give_numbers_away()
+        if self.command == "docker":
             self.start_engine()
         else:
             self._configure_podman()
@@ -70,17 +83,38 @@ class ContainerMachine(Machine):
             )
             until(lambda: self.run(["test", "-S", PODMAN_SOCKET]).returncode == 0, "podman's socket")
         self.tool("import", str(self._empty_image()), IMAGE)
-        tried = self.tool(
-            "run", "--rm", "--network", "host", "-v", "/usr:/usr:ro", IMAGE, "/bin/true", check=False
-        )
+        tried = self.tool("run", "--rm", *self.network, "-v", "/usr:/usr:ro", IMAGE, "/bin/true", check=False)
         if tried.returncode:
             raise NoEngine(f"{self.command} runs no container here: {tried.text.strip()[-200:]}")
 
+    def start(
+        self, command: Sequence[str], env: Mapping[str, str] | None = None, as_root: bool = False, **more: Any
+    ) -> subprocess.Popen:
+        if not self.user or as_root:
+            return super().start(command, env, as_root, **more)
+        # Her processes are in a cgroup of hers, as in a session of hers.
+        group = f"/sys/fs/cgroup{self.parent}/ann"
+        rights = ("setpriv", f"--reuid={ANN}", f"--regid={ANN}", "--clear-groups")
+        into = ("sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh", *rights)
+        env = {"LOGNAME": "ann", "USER": "ann", "XDG_RUNTIME_DIR": RUNTIME, **(env or {})}
+        return super().start([*into, *map(str, command)], env, as_root=True, **more)
+
+    def _give_ann_a_cgroup(self) -> None:
+        script = f"mount -t cgroup2 cgroup2 /sys/fs/cgroup && mkdir $0/ann && chown -R {ANN}:{ANN} $0"
+        self.run(["sh", "-c", script, f"/sys/fs/cgroup{self.parent}"], check=True, as_root=True)
+
+    def _give_numbers_away(self) -> None:
+        """The numbers of users that ann's user namespaces may use."""
+        for name in ("subuid", "subgid"):
+            (self.folder / name).write_text(f"ann:{SHIFT}:65536\n")
+            self.run(["mount", "--bind", self.folder / name, f"/etc/{name}"], check=True, as_root=True)
+
     def start_engine(self) -> None:
         place, output = self.folder, (self.folder / "dockerd.out").open("a")
+        private = ["--bridge=none"] if self.engine == "docker" else ["--userns-remap=ann:root"]
         self.daemon = self.start(
             ["dockerd", "--data-root", place / "dk", "--exec-root", place / "dkrun", "--pidfile", place / "dockerd.pid",
-             "-H", "unix:///run/docker.sock", "--iptables=false", "--ip6tables=false", "--bridge=none",
+             "-H", "unix:///run/docker.sock", "--iptables=false", "--ip6tables=false", *private,
              f"--cgroup-parent={self.parent}"],
             ENGINE, stdout=output, stderr=output,
         )  # fmt: skip
@@ -126,20 +160,32 @@ class ContainerMachine(Machine):
         (place / "storage.conf").write_text(
             f'[storage]\ndriver = "overlay"\ngraphroot = "{place}/graph"\nrunroot = "{place}/run"\n'
         )
+        if self.user:
+            self._give_ann_a_cgroup()
+            os.chown(place, ANN, ANN)
+            self.run(["install", "-d", "-m", "700", "-o", str(ANN), RUNTIME], check=True, as_root=True)
 
     def _podman_files(self) -> dict[str, str]:
         place = self.folder / "podman"
+        own = {"XDG_RUNTIME_DIR": RUNTIME} if self.user else {}
         return {
+            **own,
             "CONTAINERS_CONF": str(place / "containers.conf"),
             "CONTAINERS_STORAGE_CONF": str(place / "storage.conf"),
         }
+
+    def outside(self, user: int) -> int:
+        """The number on the machine of a user in a container."""
+        if self.engine == "rootless":
+            return user + SHIFT - 1 if user else ANN
+        return user + SHIFT if self.engine == "docker-remap" else user
 
     @property
     def environment(self) -> dict[str, str]:
         """What somebody whose engine is not the usual one gives to the watchdog."""
         if self.engine == "podman-socket":
             return {"DOCKER_HOST": f"unix://{PODMAN_SOCKET}"}
-        return self._podman_files() if self.engine == "podman" else {}
+        return self._podman_files() if self.command == "podman" else {}
 
     def tool(self, *words: str, check: bool = True, within: float = 120) -> Done:
         files = self._podman_files() if self.command == "podman" else {}
@@ -189,7 +235,7 @@ class ContainerGateway(Gateway):
         self.user = user
         self.volume = self.home  # or a link to it
         for path in (self.home, *self.home.rglob("*")):
-            os.chown(path, user, user)
+            os.chown(path, machine.outside(user), machine.outside(user))
         self.machine: ContainerMachine = machine
         self.s6 = s6
         self.options = options if s6 or not user else (*options, "--user", f"{user}:{user}")
@@ -210,7 +256,7 @@ class ContainerGateway(Gateway):
             command = ["/bin/sh", "/opt/lab/init", *command]
             self._write_services()
         done = self.machine.tool(
-            "run", "-d", "--name", NAME, "--network", "host", *self.options,
+            "run", "-d", "--name", NAME, *self.machine.network, *self.options,
             *(word for volume in volumes for word in ("-v", volume)),
             *(word for name, value in self._variables().items() for word in ("-e", f"{name}={value}")),
             IMAGE, *command,

@@ -153,7 +153,10 @@ class Machine:
                 explain=lambda: (self.folder / "boot.out").read_text(),
             )
         else:
-            until(lambda: b"init.py" in Path(f"/proc/{self.pid}/cmdline").read_bytes(), "the bare init is up")
+            until(
+                lambda: b"boot.sh" not in Path(f"/proc/{self.pid}/cmdline").read_bytes(),
+                "the bare init is up",
+            )
 
     def kill(self, *frozen: subprocess.Popen) -> None:
         """As if the power went:

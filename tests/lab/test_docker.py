@@ -318,6 +318,51 @@ def test_a_user_who_may_not_use_the_socket_and_a_command_that_hangs_are_told_whi
     assert "docker did not answer within 10 seconds" in shown and f"docker restart {short_id}" in shown, shown
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("engine", "user"),
+    [("docker-remap", 10000), ("rootless", 0), ("rootless", 10000)],
+    ids=["docker-remap", "rootless", "rootless-unshare"],
+)
+def test_in_a_user_namespace_the_gateway_is_found_started_and_healed_by_its_numbers_outside(
+    box, engine, user
+):
+    """Root in the container is somebody else outside, and so is every other user of it."""
+    it = box(engine, user=user)
+    outer, tool = it.machine.outside(user), "docker" if engine == "docker-remap" else "podman"
+    it.gateway.start()
+    it.gateway.answers("hello")
+    assert os.stat(f"/proc/{it.machine.inner_pids()[it.gateway.pid]}").st_uid == outer
+    if engine == "rootless" and user:  # ann may not read what belongs to a number of hers
+        assert (
+            "may not be read; run this as that user: podman unshare hermes-watchdog"
+            in it.watchdog("check").text
+        )
+        it.watchdog.prefix = ("podman", "unshare")
+    for command in ("status", "doctor"):
+        assert outside(it) in it.watchdog(command).text
+    person.is_quiet(it)
+    it.machine.tool("kill", NAME)
+    question = person.asked(it, "gateway-down")
+    assert f"{tool} start {it.gateway.id[:12]}" in question.text, question.text
+    person.approves(it, question)
+    it.gateway.wait_until_running(starts=2)
+
+    state = it.gateway.home / "state.db"
+    it.machine.tool("stop", "-t", "30", NAME)
+    before = rows(state, STATE)
+    with state.open("r+b") as file:
+        file.write(TLS_RECORD)
+    it.machine.tool("start", NAME)
+    it.gateway.wait_until_running(starts=3)
+    question = person.asked(it, "database-broken")
+    person.approves(it, question)
+    assert healthy(state) and has_all(state, STATE, before) and state.stat().st_uid == outer
+    it.gateway.wait_until_running(starts=4)
+    it.gateway.answers("are you back?")
+    person.is_quiet(it)
+
+
 # -- the image beside it ---------------------------------------------------------------------------------------------------
 
 SIDECAR = "hermes-watchdog"

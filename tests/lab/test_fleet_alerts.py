@@ -243,6 +243,9 @@ def test_a_host_that_dies_is_noticed_and_the_dashboard_shows_real_data(watched, 
     opened = {instance for instance, alert, said in pager.told if alert == "HermesIncidentOpen"}
     assert opened == {"web1"}
 
+    groups = get(f"{url}/api/v1/rules")["data"]["groups"]
+    assert {rule["health"] for group in groups for rule in group["rules"]} == {"ok"}
+
     board = json.loads((CONTRIB / "grafana" / "hermes-gateways.json").read_text())
 
     def panels() -> dict[str, list[list[dict[str, Any]]]]:

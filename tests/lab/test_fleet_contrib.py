@@ -93,7 +93,7 @@ def test_the_role_is_clean():
 class Box:
     """A machine of its own as far as the role can see: its folders, its processes, its name; reached by ssh."""
 
-    PRIVATE = ("/opt", "/srv", "/var/spool/cron", "/var/lib/prometheus", "/run")
+    PRIVATE = ("/opt", "/media", "/var/spool/cron", "/var/lib/prometheus", "/run")
 
     def __init__(self, base: Path, name: str, key: Path):
         self.name, self.port = name, free_port()
@@ -170,9 +170,9 @@ def test_the_role_rolls_out_to_two_machines_and_changes_nothing_the_second_time(
                     "hermes_watchdog_python": sys.executable,
                     "hermes_watchdog_system_packages": [],
                     "hermes_watchdog_user": "root",
-                    "hermes_watchdog_home": "/srv/hermes/.hermes",
-                    "hermes_watchdog_config": "/srv/hermes/config",
-                    "hermes_watchdog_state": "/srv/hermes/state",
+                    "hermes_watchdog_home": "/media/hermes/.hermes",
+                    "hermes_watchdog_config": "/media/hermes/config",
+                    "hermes_watchdog_state": "/media/hermes/state",
                     "hermes_watchdog_postgres": f"host=127.0.0.1 port={server.port} dbname=postgres",
                     "hermes_watchdog_approvers": ["anna"],
                     "hermes_watchdog_alertmanagers": ["http://127.0.0.1:9"],
@@ -184,7 +184,7 @@ def test_the_role_rolls_out_to_two_machines_and_changes_nothing_the_second_time(
         }
         (base / "inventory.json").write_text(json.dumps(inventory))
         for box in machines:
-            box.run("mkdir -p /srv/hermes/.hermes/logs; touch /srv/hermes/.hermes/logs/gateway.log")
+            box.run("mkdir -p /media/hermes/.hermes/logs; touch /media/hermes/.hermes/logs/gateway.log")
         play = ["ansible-playbook", "-i", base / "inventory.json", ANSIBLE / "site.yml"]
         quiet = {**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_PIPELINING": "1", "ANSIBLE_HOST_KEY_CHECKING": "False",
                  "ANSIBLE_HOME": str(base / "ansible")}  # fmt: skip
@@ -197,11 +197,11 @@ def test_the_role_rolls_out_to_two_machines_and_changes_nothing_the_second_time(
             )
             assert "password=" not in done.stdout.replace("password=***", "")
         command = "/opt/hermes-watchdog/bin/hermes-watchdog"
-        where = "--home /srv/hermes/.hermes --config /srv/hermes/config --state /srv/hermes/state"
+        where = "--home /media/hermes/.hermes --config /media/hermes/config --state /media/hermes/state"
         for box in machines:
             assert box.run("crontab -l").stdout.count("hermes") >= 1
             assert (
-                box.run("stat -c %a /srv/hermes/config/settings.yaml /srv/hermes/config/postgres").stdout
+                box.run("stat -c %a /media/hermes/config/settings.yaml /media/hermes/config/postgres").stdout
                 == "600\n600\n"
             )
             checked = box.run(f"{command} check {where}")

@@ -65,8 +65,11 @@ class Watchdog:
             (self.config / "settings.yaml").write_text(settings)
             (self.config / "settings.yaml").chmod(0o600)
 
+    prefix: tuple[str, ...] = ()  # what the command is run by
+
     def __call__(self, *words: str, within: float = 240, env: dict[str, str] | None = None) -> Done:
-        return self.machine.run([COMMAND, *words], {**self.machine.environment, **(env or {})}, within=within)
+        settings = {**self.machine.environment, **(env or {})}
+        return self.machine.run([*self.prefix, COMMAND, *words], settings, within=within)
 
     def start(self, *words: str, stop_at: str = "", stopped: Path | None = None) -> subprocess.Popen:
         """Not waited for; with `stop_at` it freezes there and makes the file `stopped`."""

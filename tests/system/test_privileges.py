@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from watchdog.errors import WatchdogError
-from watchdog.system.privileges import owner_of
+from watchdog.system.privileges import hands, owner_of
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be led astray")
 SOMEBODY = 65534
@@ -48,3 +48,14 @@ def test_the_files_owner_does_the_work_where_the_folder_is_the_owners(tmp_path):
     file = make(tmp_path / "a", 0o755)
     os.chown(file.parent, SOMEBODY, SOMEBODY)
     assert owner_of(file) == (SOMEBODY, SOMEBODY)
+
+
+def test_whoever_owns_the_root_folder_is_root_as_the_hosts_root_is_for_a_user_namespace(tmp_path):
+    make(tmp_path / "a", 0o755)
+    for folder in (tmp_path, tmp_path / "a"):
+        os.chown(folder, SOMEBODY, SOMEBODY)
+    assert hands(tmp_path / "a") >= {SOMEBODY}
+    if (child := os.fork()) == 0:
+        os.chroot(tmp_path)
+        os._exit(len(hands("/a")))
+    assert os.waitpid(child, 0)[1] == 0

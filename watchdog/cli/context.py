@@ -65,11 +65,11 @@ def need_home(home: StrPath) -> None:
         return
     if status.st_uid == os.geteuid():
         raise WatchdogError(f"{home} is yours and may not be read; run: chmod u+rx {home}")
-    from watchdog.system.users import name_of  # not at the top: only this error names a user
+    from watchdog.system import users  # not at the top: only this error names a user
 
-    owner = name_of(status.st_uid)
+    owner, prefix = users.name_of(status.st_uid), users.command_as(status.st_uid)
     raise WatchdogError(
-        f"{home} belongs to {owner} and may not be read; run this as that user: sudo -u {owner} hermes-watchdog …"
+        f"{home} belongs to {owner} and may not be read; run this as that user: {prefix} hermes-watchdog …"
     )
 
 

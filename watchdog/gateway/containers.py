@@ -227,7 +227,10 @@ def _was_used(tool: str) -> bool:
     if tool != "podman":
         return True
     own = os.environ.get("XDG_DATA_HOME") or os.path.join(folder_of(os.getuid()), ".local", "share")
-    place = "/var/lib/containers/storage" if os.getuid() == 0 else os.path.join(own, "containers", "storage")
+    if user := os.environ.get("_CONTAINERS_ROOTLESS_UID", ""):  # below `podman unshare` we seem to be root
+        own = os.path.join(folder_of(int(user)) if user.isdigit() else own, ".local", "share")
+    root = os.getuid() == 0 and not user
+    place = "/var/lib/containers/storage" if root else os.path.join(own, "containers", "storage")
     return os.path.isdir(place) or bool(os.environ.get("CONTAINERS_STORAGE_CONF"))
 
 

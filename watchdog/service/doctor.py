@@ -20,6 +20,7 @@ from watchdog.approval.questions import refused
 from watchdog.config.rules import unknown_auto
 from watchdog.errors import ConfigError, WatchdogError
 from watchdog.gateway.machine import Machine, measure_machine
+from watchdog.gateway.reasons import MayNot
 from watchdog.gateway.release import install_of
 from watchdog.gateway.supervisor import PROCESS, SYSTEM, USER
 from watchdog.gateway.supervisor import UNKNOWN as NOTHING
@@ -39,7 +40,7 @@ from watchdog.sqlite.files import databases as database_files
 from watchdog.store.incidents import last_check
 from watchdog.system.files import free_bytes, open_regular
 from watchdog.system.lock import at_work
-from watchdog.system.users import me, name_of
+from watchdog.system.users import command_as, me, name_of
 from watchdog.text import harmless
 
 OK, BAD, UNKNOWN = "ok", "bad", "unknown"
@@ -118,7 +119,7 @@ def command_of(job: Job) -> str:
 def as_owner(job: Job, *words: str) -> str:
     """The command that asks again as the user whose home it is."""
     command = own_command("", "", "").line(*words, "--home", str(job.home)).strip()
-    return f"sudo -u {shlex.quote(name_of(job.home.stat().st_uid))} {command}"
+    return f"{command_as(job.home.stat().st_uid)} {command}"
 
 
 def program() -> Check:
@@ -229,7 +230,7 @@ def gateway(job: Job, machine: Machine) -> Iterator[Check]:
     else:
         yield answer("Hermes", UNKNOWN, "hermes-unknown")
     if who.kind == NOTHING:
-        fix = "" if who.container else "hermes gateway install"
+        fix = "hermes gateway install" if who.why_not and who.why_not.key == MayNot.HOW_UNKNOWN else ""
         yield Check("unit", BAD, who.why_not or Reason("doctor.gateway.hidden"), fix)
     else:
         yield answer("unit", OK, "unit", name=who.name, found=who.found)

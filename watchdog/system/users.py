@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import pwd
 
+from watchdog.system.files import read_text
+
 
 def name_of(uid: int) -> str:
     """The user's name; the number as text where the user database does not have it (a user of a container)."""
@@ -20,6 +22,26 @@ def folder_of(uid: int) -> str:
         return pwd.getpwuid(uid).pw_dir
     except KeyError:
         return os.path.expanduser("~")
+
+
+def command_as(uid: int) -> str:
+    """What stands before a command that is to be run as this user."""
+    name = name_of(uid)
+    if not name.isdigit():
+        return f"sudo -u {name}"
+    # A number without a name: a user of containers, whom only a user namespace or root can be.
+    return "podman unshare" if _lent_to_us(uid) else f"sudo -u '#{uid}'"
+
+
+def _lent_to_us(uid: int) -> bool:
+    """Whether /etc/subuid gives us this number for our user namespaces."""
+    for line in read_text("/etc/subuid").splitlines():
+        owner, _, numbers = line.partition(":")
+        start, _, count = numbers.partition(":")
+        ours = owner in (me(), str(os.getuid())) and start.isdigit() and count.isdigit()
+        if ours and int(start) <= uid < int(start) + int(count):
+            return True
+    return False
 
 
 def me() -> str:

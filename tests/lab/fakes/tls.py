@@ -42,7 +42,7 @@ class Tls:
         return context
 
     async def relay(self) -> None:
-        await asyncio.start_server(self.pass_on, "127.0.0.1", OPEN_PORT)
+        await asyncio.start_server(self.pass_on, "0.0.0.0", OPEN_PORT)
 
     async def pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", HIDDEN_PORT)
