@@ -9,7 +9,7 @@ PIP_INSTALL = -m pip install -q --disable-pip-version-check -c constraints.txt
 COVERAGE_FLOOR = 80
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test thorough fuzz coverage format lint types imports schema schema-check docs serve wheel build ci release hashes pins audit \
+.PHONY: help setup demo test thorough fuzz coverage format lint types imports schema schema-check docs serve wheel build ci release hashes arm64 pins audit \
 	bench bench-databases lab lab-all lab-again picture check clean
 
 help:  ## this list
@@ -111,6 +111,12 @@ ci: ## everything that must hold before a change lands, as .ci/run does it; unde
 
 hashes: $(TOOLS)/.ready  ## requirements/install.txt: what the package needs, with hashes, from constraints.txt
 	$(TOOLS)/bin/python scripts/lock.py hashes
+
+# For the Python of contrib/docker and that of Debian 12; such a machine is not here, so nothing is run.
+arm64: $(VENV)/.ready  ## that everything the image installs is there as a wheel for arm64, by its hash
+	@for python in 3.11 3.12; do $(RUN)/python -m pip download -q --disable-pip-version-check --no-deps --only-binary=:all: \
+	  --require-hashes -r requirements/install.txt --python-version $$python --platform manylinux2014_aarch64 -d build/arm64/$$python \
+	  && echo "$$(ls build/arm64/$$python | wc -l) wheels for Python $$python on arm64" || exit 1; done
 
 pins: $(VENV)/.ready $(TOOLS)/.ready  ## constraints.txt: the versions that are installed now
 	$(TOOLS)/bin/python scripts/lock.py pins $(VENV) $(TOOLS)
