@@ -286,7 +286,7 @@ class ContainerGateway(Gateway):
         words = self.machine.run(
             [self.python, "-c", "import sys\nfrom pathlib import Path\nino = Path(sys.argv[1]).stat().st_ino\n"
              "print(*[l.split()[4] for l in open('/proc/locks') if l.split()[5].endswith(f':{ino}')])",
-             self.home / "gateway.lock"],
+             self.home / "gateway.lock"], as_root=True,
         ).stdout.split()  # fmt: skip
         return int(words[0]) if words else 0
 

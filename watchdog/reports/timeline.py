@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from watchdog.reports.history import Past, PastAction, PastIncident, Unseen
 from watchdog.reports.history_text import gap_text, outcome
@@ -30,8 +31,12 @@ class Bar:
     kind: str  # a class of the style sheet
     x: float
     width: float
-    tip: str
+    say: Callable[[], str]  # of thousands of bars a few are drawn, and only those need words
     count: int = 1  # how many it stands for
+
+    @property
+    def tip(self) -> str:
+        return self.say()
 
     @property
     def end(self) -> float:
@@ -105,13 +110,15 @@ def _merged(bars: Sequence[Bar], distance: float, reader: Reader) -> tuple[Bar, 
             continue
         kind = min(last.kind, bar.kind, key=alike.index)
         width = round(max(last.end, bar.end) - last.x, 1)
-        found[-1] = Bar(kind, last.x, width, last.tip, last.count + bar.count)
+        found[-1] = Bar(kind, last.x, width, last.say, last.count + bar.count)
     return tuple(
-        replace(bar, tip=f"{bar.tip} ({reader('report.more', count=bar.count - 1)})")
-        if bar.count > 1 and bar.kind != "seen"
-        else bar
+        replace(bar, say=partial(_first_of, bar, reader)) if bar.count > 1 and bar.kind != "seen" else bar
         for bar in found
     )
+
+
+def _first_of(bar: Bar, reader: Reader) -> str:
+    return f"{bar.say()} ({reader('report.more', count=bar.count - 1)})"
 
 
 def _check_bars(past: Past, reader: Reader) -> tuple[Bar, ...]:
@@ -119,36 +126,46 @@ def _check_bars(past: Past, reader: Reader) -> tuple[Bar, ...]:
     bars, before = [], past.start
     for start, end in (*past.watched, (past.end, past.end)):
         if start - before > past.pause:
-            bars.append(_bar(past, (before, start), "gap", reader("report.no-check-made")))
+            bars.append(_bar(past, (before, start), "gap", partial(reader, "report.no-check-made")))
         if start < past.end:
-            bars.append(_bar(past, (start, end), "seen", reader("report.checks-row")))
+            bars.append(_bar(past, (start, end), "seen", partial(reader, "report.checks-row")))
         before = end
     return tuple(bars)
 
 
 def _gaps(past: Past, unseen: Sequence[Unseen], reader: Reader) -> tuple[Bar, ...]:
-    return tuple(_bar(past, (gap.start, gap.end), "gap", gap_text(gap, reader)) for gap in unseen)
+    return tuple(_bar(past, (gap.start, gap.end), "gap", partial(gap_text, gap, reader)) for gap in unseen)
 
 
 def _incident_bar(past: Past, each: PastIncident, reader: Reader) -> Bar:
     incident = each.incident
-    tip = f"{reader(f'severity.{incident.severity}')}: {reader.says(incident)}"
-    return _bar(past, (incident.opened_at, incident.resolved_at or past.end), incident.severity, tip)
+
+    def say() -> str:
+        return f"{reader(f'severity.{incident.severity}')}: {reader.says(incident)}"
+
+    return _bar(past, (incident.opened_at, incident.resolved_at or past.end), incident.severity, say)
 
 
 def _mark(past: Past, action: PastAction, reader: Reader) -> Bar:
     at = action.finished_at or action.asked_at
-    title = reader.plan(action.recipes, action.title)
-    tip = f"{reader('report.plan', plan=action.number)}: {title}; {outcome(action, reader)}"
-    return _bar(past, (at, at), "worked" if action.state == "done" else "failed", tip)
+
+    def say() -> str:
+        title = reader.plan(action.recipes, action.title)
+        return f"{reader('report.plan', plan=action.number)}: {title}; {outcome(action, reader)}"
+
+    return _bar(past, (at, at), "worked" if action.state == "done" else "failed", say)
 
 
-def _bar(past: Past, span: tuple[datetime, datetime], kind: str, tip: str) -> Bar:
+def _bar(past: Past, span: tuple[datetime, datetime], kind: str, say: Callable[[], str]) -> Bar:
     start, end = span
     left = _x(past, start)
     width = max(_x(past, end) - left, NARROWEST)
     left = min(left, WIDE - width)
-    return Bar(kind, round(left, 1), round(width, 1), f"{clock(start)} – {clock(end)}: {harmless(tip, 100)}")
+
+    def tip() -> str:
+        return f"{clock(start)} – {clock(end)}: {harmless(say(), 100)}"
+
+    return Bar(kind, round(left, 1), round(width, 1), tip)
 
 
 def _x(past: Past, at: datetime) -> float:

@@ -52,7 +52,7 @@ def make_server(view: View, door: Door) -> uvicorn.Server:
         ws="none",
         lifespan="off",
         access_log=False,  # it would only say which pages were read
-        log_level="warning",
+        log_level="error",  # what strangers send is no news
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=5,
