@@ -128,7 +128,7 @@ def keep_failed(world: World, item: pytest.Item) -> None:
         return
     kept = parts.CACHE / "failed" / item.name.replace("/", "_")
     shutil.rmtree(kept, ignore_errors=True)
-    ignored = shutil.ignore_patterns("*.sock", "journal", "dk*", "podman", "source", "base")
+    ignored = shutil.ignore_patterns("*.sock", "journal", "dk*", "podman", "containers", "source", "base")
     shutil.copytree(world.folder, kept, symlinks=True, ignore=ignored, ignore_dangling_symlinks=True)
 
 

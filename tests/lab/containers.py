@@ -294,4 +294,4 @@ class ContainerGateway(Gateway):
         return self.machine.tool("inspect", "--format", "{{.State.Status}}", NAME).stdout.strip()
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
-        self.machine.run(["kill", f"-{int(number)}", str(self.pid)], check=True)
+        self.machine.run(["kill", f"-{int(number)}", str(self.pid)], check=True, as_root=True)
