@@ -192,7 +192,14 @@ _SECRETS = (
         "[secret]",
     ),  # Amazon, Google, Aliyun, Tencent
     (r"\b[A-Za-z0-9]{23,30}\.[\w-]{6}\.[\w-]{27,}", "[secret]"),  # Discord
-    (r"(?i)\b(bearer|basic)\s{1,4}[A-Za-z0-9._~+/=-]{8,}", r"\1 [secret]"),
+    (
+        r"(?i)\b(bearer|basic|(?<=authorization: )(?:token|key))\s{1,4}[A-Za-z0-9._~+/=-]{8,}",
+        r"\1 [secret]",
+    ),
+    (
+        r"(?i)(?<!\S)(--(?:password|passphrase|secret|token|api-key)\s{1,3}['\"]?)(?![\[-])[^\s'\"]{4,}",
+        r"\1[secret]",
+    ),
     (r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*", "[secret]"),
     # Who knows the address of a chat service can write there (tgram://, ntfy://, a webhook); so it is with a
     # password in an address.
@@ -203,13 +210,15 @@ _SECRETS = (
         r"\1[secret]",
     ),
     (  # what signs an address, or is the key to it
-        r"(?i)((?:[?&]|\b(?=sign))(?:x-[a-z]{2,5}-(?:signature|credential|security-token)|(?:q-)?sign(?:ature)?|sig|q-ak|ticket"
+        r"(?i)((?:[?&]|\b(?=sign))(?:x-[a-z]{2,5}-(?:signature|credential|security-token)|(?:q-)?sign(?:ature)?|(?:up)?sig|hm|q-ak|ticket"
+        r"|appid(?==[0-9a-f]{32}\b)"
         r"|[a-z_-]{0,20}(?:key|token|secret|accesskeyid|accessid|password|auth))=)(?!\[(?:secret|e-mail|phone|number)\])[^&\s'\"<>]{4,}",
         r"\1[secret]",
     ),
     (
-        r"(?i)((?:token(?!s\b)|secret|(?<!NO)passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|authorization|cookie|credential)"
-        r"[\w-]{0,40}['\"]?\s{0,4}[=:]\s{0,4}['\"]?)(?!\[(?:secret|e-mail|phone|number)\])(?!(?:bearer|basic) \[secret\])[^\s'\",;&}]{4,}",
+        r"(?i)((?:token(?!s\b)|secret|(?<!NO)passw(?:or)?d|passphrase|密[码钥]|api[_-]?key|access[_-]?key|authorization|cookie|credential)"
+        r"[\w-]{0,40}['\"]?\s{0,4}[=:：]\s{0,4}['\"]?)(?!\[(?:secret|e-mail|phone|number)\])"
+        r"(?!(?:bearer|basic|token|key) \[secret\])[^\s'\",;&}]{4,}",
         r"\1[secret]",
     ),
     (r"://[^/\s:@]{1,100}:[^/\s@]{1,200}@", "://[secret]@"),
@@ -219,8 +228,18 @@ _SECRETS = (
     ),
     (r"(?<![\w.:-])\+\d[\d ()-]{7,18}\d\b", "[phone]"),
     (r"(?<![\w.:/-])(?:86[ -]?)?1[3-9]\d([ -]?)\d{4}\1\d{4}(?![\w-]|\.\d)", "[phone]"),  # a mobile in China
-    (  # in North America
-        r"(?<![\w.:/-])(?:1[-. ])?(?:\(\d{3}\) ?|\d{3}[-.])\d{3}[-.]\d{4}(?![\w-]|\.\d)",
+    (
+        r"(?i)((?:phone|mobile|whatsapp|手机号?|电话)[\w-]{0,20}['\"]?\s{0,3}[=:：]\s{0,3}['\"]?)\d[\d ()-]{5,18}\d",
+        r"\1[phone]",
+    ),
+    (  # in the Americas; in Italy and Spain
+        r"(?<![\w.:/-])(?:1[-. ])?(?:\(\d{3}\) ?|\d{3}[-.])\d{3}[-.]\d{4}(?![\w-]|\.\d)"
+        r"|(?<![\w.:/-])\(\d\d\) ?\d{4,5}-\d{4}(?![\w-])|(?<![\w.:/+-])[2-9]\d\d (?:\d{3} \d{4}|\d\d \d\d \d\d)(?![\w-]| \d)",
+        "[phone]",
+    ),
+    # dialled from abroad; with the area apart; in France
+    (
+        r"(?<![\w.:/-])(?:00[1-9]\d{9,13}|0\d{2,4}/\d{5,8}|0[1-9](?:\.\d\d){4})(?![\w-]|\.\d)",
         "[phone]",
     ),
     # with the 0 before the area, and 9 to 14 digits in all: most other countries
@@ -235,7 +254,7 @@ _SECRETS = (
         "[number]",
     ),
     (
-        r"(?i)(?<![A-Za-z0-9])((?:api[ _-]?key|access key|key|token|secret)\s{1,3}(?:is\s{1,3})?['\"]?)(?=[\w-]*\d)[\w-]{20,}",
+        r"(?i)(?<![A-Za-z0-9])((?:api[ _-]?key|access key|key|token|secret)\s{1,3}(?:(?:is|provided:)\s{1,3})?['\"]?)(?=[\w-]*\d)[\w-]{20,}",
         r"\1[secret]",
     ),
     # Long, no word, no date, no path: letters and digits mixed in one run. Hashes and ids of lower-case hex
