@@ -665,6 +665,27 @@ def test_a_no_that_waits_in_a_chat_is_heard_before_each_step_that_can_still_be_l
     assert len(heard) == looks
 
 
+@pytest.mark.parametrize("when", ["while it is cut off", "in a chat"])
+def test_a_no_to_a_plan_that_was_cut_off_is_heard_when_it_is_resumed(store, machine, doctor, when):
+    machine.wrong = [BROKEN]
+    plan = approved(store, machine)
+    code = new_code(store, plan.id, COMMAND_LINE, START)
+    rows.move(store, plan.id, ("approved",), "claimed")
+    interrupted.find_interrupted(store, machine.world())
+
+    def says_no():
+        return answer(store, GivenAnswer(code, False, "bob", COMMAND_LINE), START)
+
+    if when == "while it is cut off":
+        assert says_no().ok
+    hear = says_no if when == "in a chat" else lambda: None
+    outcomes = interrupted.resume_plan(
+        plan.id, RepairJob(store, machine.world(), machine.look_again, hear), "ann"
+    )
+    assert outcomes[-1].reason.key == Ended.REFUSED and rows.get(store, plan.id).state == "refused"
+    assert doctor[0] == [] and machine.verbs() == [] and machine.alive
+
+
 def test_a_no_after_the_repair_does_not_leave_the_gateway_stopped(store, machine, doctor):
     machine.wrong = [BROKEN]
     plan = approved(store, machine)

@@ -196,7 +196,7 @@ def _record(store: Store, stored: Stored, reply: GivenAnswer, now: datetime, lim
 
 
 def _refuse(store: Store, stored: Stored, reply: GivenAnswer, now: datetime, limits: Limits) -> Answer:
-    """A no ends a question or an approval; a plan that has begun stops before its next step if that is safe."""
+    """A no ends a question or an approval; a plan that has begun, or was cut off, stops before its next step if that is safe."""
     who, plan = rows.Who(reply.by, reply.via), stored.plan
     first = stored.answered_by if stored.state != "pending" else ""
     reason = Reason(End.REFUSED, {"by": reply.by})
@@ -204,7 +204,7 @@ def _refuse(store: Store, stored: Stored, reply: GivenAnswer, now: datetime, lim
         reason = Reason(End.REFUSED_AFTER_YES, {"by": reply.by, "first": first})
     answered = _answered(who, now, finished_at=now, reason=reason)
     ended = rows.move(store, stored.id, rows.OPEN, "refused", **answered)
-    running = not ended and stored.state == "claimed"
+    running = not ended and stored.state in rows.UNFINISHED
     if not ended and not running:
         return Answer(False, _why_closed(store, stored), stored.id)
     rows.audit(store, "refused", now, plan, who, reason=reason)

@@ -84,6 +84,7 @@ def resume_plan(plan_id: int, job: RepairJob, by: str) -> tuple[Outcome, ...]:
                 rows.audit(job.store, "resumed", job.now(), plan, who, reason=reason)
                 if not rows.action_begun(job.store, plan_id):
                     rows.begin_action(job.store, plan, job.now())
+            job.hear()
             return run_steps(plan, job, first, again)
     except PlanRefused as refused:
         return (not_done(plan.digest, plan_id, refused.reason),)

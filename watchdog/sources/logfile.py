@@ -352,17 +352,17 @@ def _reason(error: Exception) -> str:
 
 
 def _siblings(path: str) -> list[str]:
-    """The rotated parts, newest first: `.1`, `.2.gz` …, and logrotate's dateext, `-20261116`, `-20261116-1763251200`."""
+    """The rotated parts, newest first: `.1`, `.2.gz` …, and logrotate's dateext, `-20261116`, `.2026-11-16T0130`."""
     folder, name = os.path.split(path)
     numbered: list[tuple[int, str]] = []
     dated: list[tuple[str, str]] = []
     for entry in os.scandir(folder):
         ending = entry.name.removeprefix(name).removesuffix(".gz")
-        digits = ending[1:].replace("-", "")
+        digits = ending[1:].replace("-", "").replace("T", "")
         if ending == entry.name or not (digits.isdecimal() and digits.isascii()):
             continue
         if ending[0] == "." and len(ending) <= 5:
             numbered.append((int(digits), entry.path))
-        elif ending[0] == "-" and 8 <= len(digits) <= 20:
+        elif ending[0] in ".-_" and 8 <= len(digits) <= 20:
             dated.append((digits, entry.path))
     return [*(part for _, part in sorted(numbered)), *(part for _, part in sorted(dated, reverse=True))]
