@@ -95,7 +95,8 @@ def test_parts_that_logrotate_names_by_date_are_read_oldest_first(log):
     Path(f"{log}-20261118").write_text(line("2026-11-17 01:00:00,000", "third"))
     Path(f"{log}-20261117.gz").write_bytes(gzip.compress(line("2026-11-16 01:00:00,000", "second").encode()))
     Path(f"{log}-20261116-1763251200").write_text(line("2026-11-15 01:00:00,000", "first"))
-    assert texts(read(log)[0]) == ["first", "second", "third", "fourth"]
+    Path(f"{log}.2026-11-15T0130").write_text(line("2026-11-14 01:00:00,000", "oldest"))
+    assert texts(read(log)[0]) == ["oldest", "first", "second", "third", "fourth"]
 
 
 def test_a_log_that_is_copied_and_then_truncated_is_read_once(log):
