@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+import sqlite3
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -17,6 +19,8 @@ from watchdog.cli import setup as commands
 from watchdog.cli.setup import Dialogue, run_setup
 from watchdog.errors import WatchdogError
 from watchdog.job import Job, find_job
+from watchdog.notify.translate import read_words
+from watchdog.reports.language import Reader
 from watchdog.service import setup
 from watchdog.service.drill import drill
 from watchdog.service.setup import (
@@ -82,6 +86,8 @@ def test_a_drill_goes_out_as_a_question_and_the_tap_comes_back(home: Path, butto
         assert result.answered and result.yes is yes and result.by == "ann" and result.problems == ()
         (question,) = server.questions("secret-topic-of-ann")
         assert "Fire drill" in question["title"] and "Nothing will be done" in question["message"]
+        until = made.now.astimezone() + timedelta(minutes=1)
+        assert f"Answer by {until:%H:%M}" in question["message"], "as long as the drill waits, and no longer"
         *before, end = [message for message in server.messages if message["topic"] == "secret-topic-of-ann"]
         assert before == [question], "the answer is confirmed once, and nothing is said to have begun"
         assert end["title"] == "Fire drill: your answer arrived"
@@ -128,12 +134,14 @@ class Script:
         self.said.append(question)
         return self.answers.pop(0)
 
-    def dialogue(self) -> Dialogue:
-        return Dialogue(self.ask, self.ask, self.said.append)
+    def dialogue(self, words: Reader) -> Dialogue:
+        return Dialogue(words, self.ask, self.ask, self.said.append)
 
 
 def arguments(**more: object) -> argparse.Namespace:
-    return argparse.Namespace(**{"home": None, "config": None, "state": None, "dry_run": False, **more})
+    return argparse.Namespace(
+        **{"home": None, "config": None, "state": None, "language": None, "dry_run": False, **more}
+    )
 
 
 def test_setup_asks_three_questions_for_the_phone_and_writes_settings_that_hold(
@@ -142,7 +150,7 @@ def test_setup_asks_three_questions_for_the_phone_and_writes_settings_that_hold(
     monkeypatch.setattr(commands.shutil, "which", lambda name: None)
     # ntfy, its server, the name; subscribed; no schedule; no drill
     script = Script(["1", "", "ann", "", "1", "n"])
-    assert run_setup(arguments(), script.dialogue()) == 0
+    assert run_setup(arguments(), script.dialogue) == 0
     config = home.parent / ".config" / "hermes-watchdog"
     text = (config / "settings.yaml").read_text()
     assert text.count("#") > 8 and "name: ann" in text
@@ -156,12 +164,53 @@ def test_setup_asks_three_questions_for_the_phone_and_writes_settings_that_hold(
     assert main(["rules", "lint"]) == 0
 
 
+def test_setup_and_its_settings_speak_the_language_of_the_terminal(home: Path, monkeypatch) -> None:
+    monkeypatch.setattr(commands.shutil, "which", lambda name: None)
+    monkeypatch.setenv("LANG", "zh_CN.UTF-8")
+    script = Script(["1", "", "安娜", "", "1", "n"])
+    assert run_setup(arguments(), script.dialogue) == 0
+    assert not [
+        said
+        for said in script.said
+        if re.search(r"[a-z]{3,} [a-z]{3,} [a-z]{3,}", said.partition(": #")[0]) and "#" not in said
+    ]
+    text = (home.parent / ".config" / "hermes-watchdog" / "settings.yaml").read_text()
+    assert "language: zh" in text and "修改之后请检查" in text
+    assert find_job(str(home)).settings.notify.language == "zh"
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (["explain", "session-stuck"], "未检查：agent.log：文件不存在"),
+        (["audit"], "还没有任何记录"),
+        (["audit", "--verify"], "完整：共 0 行"),
+        (["store", "check"], "第一次检查时会建立"),
+        (["silences"], "没有静音"),
+        (["maintenance"], "不在维护中"),
+        (["uninstall"], "没有为"),
+        (["db", "check"], "完好"),
+    ],
+)
+def test_daily_commands_speak_the_language_of_the_settings(
+    home: Path, capsys: pytest.CaptureFixture[str], command: list[str], says: str
+) -> None:
+    job(home, "notify: {language: zh}\n")
+    sqlite3.connect(home / "state.db").execute("CREATE TABLE t (a)").connection.close()
+    (home / "logs" / "gateway.log").touch()
+    main(command)
+    shown = capsys.readouterr().out
+    assert says in shown
+    main([*command, "--language", "en"])
+    assert says not in capsys.readouterr().out
+
+
 def test_setup_replaces_nothing_and_a_dry_run_writes_nothing(home: Path) -> None:
     script = Script(["1", "", "", ""])
-    assert run_setup(arguments(dry_run=True), script.dialogue()) == 0
+    assert run_setup(arguments(dry_run=True), script.dialogue) == 0
     assert not (home.parent / ".config").exists() and "dry run" in script.said[-1]
     phone = ntfy(home, "https://ntfy.sh", "me")
-    write_settings(home / "c", phone, settings_text(phone, "en", home / "c"))
+    write_settings(home / "c", phone, settings_text(phone, read_words("en"), home / "c"))
     with pytest.raises(WatchdogError, match="is there already and is not replaced"):
         write_settings(home / "c", phone, "other")
 
@@ -169,7 +218,7 @@ def test_setup_replaces_nothing_and_a_dry_run_writes_nothing(home: Path) -> None
 def test_an_answer_that_cannot_be_is_asked_again(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # Telegram with a token that is none, then Telegram as it should be
     script = Script(["2", "nonsense", "me", "2", "123456:AAHsecret", "4711"])
-    assert run_setup(arguments(dry_run=True), script.dialogue()) == 0
+    assert run_setup(arguments(dry_run=True), script.dialogue) == 0
     assert "a bot's token looks like" in capsys.readouterr().err
     assert "AAHsecret" not in "\n".join(script.said)
 
@@ -181,7 +230,7 @@ def test_setup_needs_a_terminal_and_a_home(
     monkeypatch.setenv("HERMES_HOME", str(home / "nowhere"))
     (home / "logs").rmdir()
     with pytest.raises(WatchdogError, match="no Hermes home was found"):
-        run_setup(arguments(), Script([]).dialogue())
+        run_setup(arguments(), Script([]).dialogue)
 
 
 def test_homes_are_found_by_folder_by_unit_and_by_profile(home: Path, tmp_path: Path) -> None:
@@ -208,14 +257,14 @@ def test_setup_offers_to_schedule_every_profile(home: Path, monkeypatch: pytest.
     monkeypatch.setattr(commands, "main", installed.append)
     # no phone; cron; for both profiles
     script = Script(["4", "1", "y"])
-    assert run_setup(arguments(home=str(home)), script.dialogue()) == 0
+    assert run_setup(arguments(home=str(home)), script.dialogue) == 0
     assert installed == [["install", "--cron", "--home", str(home), "--all-profiles"]]
     assert f"For all 2 profiles of {home}? [Y/n] " in script.said
 
 
 def test_a_telegram_phone_keeps_its_token_in_a_file(home: Path) -> None:
     phone = telegram(home, "123456:AAHsecret", "4711")
-    assert "AAHsecret" not in settings_text(phone, "en", home)
+    assert "AAHsecret" not in settings_text(phone, read_words("en"), home)
     assert phone.files == {"phone.token": "123456:AAHsecret"}
 
 

@@ -51,6 +51,7 @@ def plain(text: str, folder: Path) -> str:
         (rf"\b{user} (refused|通过|于|已)", r"<user> \1"),
         (rf"(由|属于|答复人) {user}(?=[ ，）]|$)", r"\1 <user>"),
         (rf"，{user}：", "，<user>："),
+        (rf"（{user}(?=[，）])", "（<user>"),
         (rf"主机 (?:{host}|{short})(?=，)", "主机 <host>"),
         (rf'"{user}"', '"<user>"'),
         (rf"\bon (?:{host}|{short})\b", "on <host>"),

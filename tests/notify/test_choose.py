@@ -218,7 +218,7 @@ FAULTS = {
 TRANSCRIPT = """\
 03:30 [first seen] Gateway is down
 04:15 [healed by itself] Resolved: Gateway is down
-07:00 [passed] Over: Telegram cannot be reached
+07:00 [passed] Resolved: Telegram cannot be reached
 08:00 [first seen] No answer in 1 chat for 26 min
 08:15 [first seen] Provider failing (minimax)
 08:30 [healed by itself] Resolved: 2 problems

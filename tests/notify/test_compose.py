@@ -66,6 +66,12 @@ box · details:
     assert (notice.news, notice.severity, notice.incidents, notice.plan) == (News.QUESTION, "high", (1,), 7)
 
 
+def test_a_headline_counts_the_chats_that_still_wait_and_not_those_that_were_answered():
+    over = subject(ref="incident 2", since=NOW - 90 * MINUTE, over_at=NOW)
+    notice = compose(selection(News.OPENED, over, subject()), AT)
+    assert notice.title == "No answer in 1 chat for 26 min"
+
+
 def test_how_to_answer_names_the_time_and_what_happens_between_checks():
     lines = how_to_answer(HowToAnswer("K7MNPQRS", NOW + 30 * MINUTE, "reply", timedelta(minutes=2)), AT)
     until = (NOW + 30 * MINUTE).astimezone().strftime("%H:%M")

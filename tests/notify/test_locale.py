@@ -206,6 +206,19 @@ def test_the_prefix_stands_only_before_a_headline_that_does_not_name_the_gateway
     assert headline("Gateway is down", EN.words) == "Gateway is down"
 
 
+def test_a_headline_begins_with_the_profile_where_it_fits():
+    assert (
+        headline("Gateway is down. Start it?", replace(EN.words, profile="work"))
+        == "work: Gateway is down. Start it?"
+    )
+    assert (
+        headline("网关已停止运行，要启动吗？", replace(ZH.words, profile="work"))
+        == "work：网关已停止运行，要启动吗？"
+    )
+    long = "No answer in 1 chat for 26 min. Restart?"
+    assert headline(long, replace(EN.words, profile="work")) == long
+
+
 @pytest.mark.parametrize(
     ("language", "title"),
     [("en", "Gateway restarted, problem gone"), ("zh", "网关已重启，问题已消失")],

@@ -16,7 +16,7 @@ import inject
 import pytest
 
 from watchdog.cli import db as cli
-from watchdog.cli.db_report import closing
+from watchdog.cli.db_report import heal_as_json
 from watchdog.errors import WatchdogError
 from watchdog.sqlite import schema, swap
 from watchdog.sqlite.backup import snapshot
@@ -68,7 +68,7 @@ def test_a_row_that_a_good_index_disproves_is_doubtful_and_not_made_true(tmp_pat
     ((table, rowids),) = report.doubtful.items()
     assert (table, len(rowids)) == ("t", 1)
     assert any("by_name" in text for text in report.says)
-    assert "doubtful" in closing(report)
+    assert "doubtful" in heal_as_json(report)["closing"]
 
 
 def test_foreign_keys_tell_of_a_parent_that_nothing_else_names(tmp_path):
@@ -297,9 +297,14 @@ def test_a_lost_part_of_a_table_without_rowid_is_counted(tmp_path):
 
 def test_the_closing_sentence_has_every_number(patient):
     report = heal(patient("state", "leaf page"))
-    assert closing(report).startswith(f"{report.lost} of 118 rows are lost (messages {report.lost}); ")
-    assert "the broken file is kept in" in closing(report)
-    assert "; undo: " in closing(report) and "hermes-watchdog db undo " in closing(report)
+    assert heal_as_json(report)["closing"].startswith(
+        f"{report.lost} of 118 rows are lost (messages {report.lost}); "
+    )
+    assert "the broken file is kept in" in heal_as_json(report)["closing"]
+    assert (
+        "; undo: " in heal_as_json(report)["closing"]
+        and "hermes-watchdog db undo " in heal_as_json(report)["closing"]
+    )
 
 
 # --- 6: more is saved

@@ -212,10 +212,8 @@ def _look(
     for number, result in enumerate(results):
         if result.ok:
             text = _tell_all(result, channel, messenger)
-        elif result.reason.key == "answer.unreadable":
-            text = context.say(result.reason)
         else:
-            text = context.text("answer.not_accepted", why=context.say(result.reason))
+            text = f"{context.text('answer.no_effect')}\n{context.say(result.reason)}"
         if not result.ok:
             why = fit(english(result.reason, context.now))
             notes.append(f"{result.reply.place}: an answer by {result.by} changed nothing: {why}")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from watchdog import service
-from watchdog.cli.command import LANGUAGE, a_duration, a_time, command, flag, gateway_state, option
+from watchdog.cli.command import a_duration, a_time, command, flag, gateway_state, option
 from watchdog.cli.context import WELL, WRONG, in_zone, job_of, need_hermes, need_home, print_json
 from watchdog.errors import WatchdogError
 from watchdog.job import Job, profiles
@@ -31,7 +31,6 @@ ITS_STATE = "what the gateway's process was at the end (default: running, unless
     option("--now", "TIME", "pretend that it is this time (dry run only)", type=a_time),
     flag("--all-profiles", "this home and each of its profiles, one after the other"),
     flag("--quiet", "print nothing when nothing is wrong and nothing changed"),
-    LANGUAGE,
 )
 def run_check(args: argparse.Namespace) -> int:
     """
@@ -105,7 +104,6 @@ def _open(incidents: Iterable[Incident]) -> bool:
     ),
     option("--until", "TIME", "stop there (default: the last line)", type=a_time),
     gateway_state(ITS_STATE, default="running"),
-    LANGUAGE,
 )
 def run_replay(args: argparse.Namespace) -> int:
     """

@@ -13,6 +13,7 @@ import textwrap
 
 from watchdog.cli.main import module
 from watchdog.errors import WatchdogError
+from watchdog.notify.translate import LANGUAGES
 from watchdog.values import Any, dataclass
 
 WELL, WRONG, USAGE, OURS = 0, 1, 2, 3
@@ -159,6 +160,9 @@ def add_arguments(subparsers: Any) -> None:
 def _json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="for scripts: JSON on standard output and nothing else"
+    )
+    parser.add_argument(
+        "--language", choices=LANGUAGES, help="en or zh (default: notify: language: of your settings)"
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from watchdog.cli.db import USAGE, WELL, WRONG
 from watchdog.cli.db_check import files_of
+from watchdog.cli.db_report import reader_of_db
 from watchdog.job import find_state
 from watchdog.sqlite.backup import Pace, accept, snapshot
 from watchdog.sqlite.files import backup_folder
@@ -61,9 +62,11 @@ def run_accept(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"path": args.file, "accepted": accepted}))
         return 0
+    reader = reader_of_db(args)
     for entry in accepted:
-        print(f"Accepted: {args.file} need not hold the {entry['rows']} rows of its backup of {entry['at']}.")
-        print(f"The backups stay in {entry['folder']} until newer ones take their place.")
+        rows = reader("db.rows", count=entry["rows"], number=f"{entry['rows']:,}")
+        print(reader("db.accepted", path=args.file, rows=rows, at=entry["at"]))
+        print(reader("db.backups-stay", path=entry["folder"]))
     if not accepted:
-        print(f"There is no backup of {args.file} that could be missed.")
+        print(reader("db.nothing-missed", path=args.file))
     return 0

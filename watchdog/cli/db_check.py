@@ -39,7 +39,7 @@ def run_check(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps([db_report.check_as_json(verdict) for verdict in verdicts], indent=1))
     else:
-        db_report.print_check(verdicts, args.deep)
+        db_report.print_check(verdicts, args.deep, db_report.reader_of_db(args))
     return WELL if all(verdict.grade == "well" for verdict in verdicts) else WRONG
 
 

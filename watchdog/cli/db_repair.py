@@ -19,12 +19,10 @@ from watchdog.system.progress import Progress
 
 
 def run_heal(args: argparse.Namespace) -> int:
-    if (
-        not args.yes
-        and not args.dry_run
-        and not _asked(f"heal {db_report.shown(args.file)} on a copy and swap it in?")
-    ):
-        print("not healed: say --yes, or look first with --dry-run", file=sys.stderr)
+    reader = db_report.reader_of_db(args)
+    question = reader("db.ask", path=db_report.shown(args.file))
+    if not args.yes and not args.dry_run and not _asked(reader("answering.y-n", question=question)):
+        print(reader("db.not-healed"), file=sys.stderr)
         return WRONG
     with Progress() as progress:
         report = heal(
@@ -37,7 +35,7 @@ def run_heal(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(db_report.heal_as_json(report), indent=1))
     else:
-        db_report.print_heal(report)
+        db_report.print_heal(report, reader)
     return WELL if report.ok else WRONG
 
 
@@ -77,17 +75,20 @@ def run_migrate(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({**asdict(report), "ok": report.ok}, indent=1))
     else:
-        print(f"compared with {report.reference}")
+        reader = db_report.reader_of_db(args)
+        print(reader("db.compared", reference=report.reference))
         for word, names in (
-            ("would add" if args.dry_run else "added", report.added),
-            ("was there", report.there),
+            ("would-add" if args.dry_run else "added", report.added),
+            ("was-there", report.there),
             ("index", report.indexes),
-            ("cannot add", report.cannot),
+            ("cannot-add", report.cannot),
         ):
             for name in names:
-                print(f"  {word} {name}")
-        for text in (*report.says, *([f"backup: {report.backup}"] if report.backup else [])):
-            print(f"  {text}")
+                print("  " + reader(f"db.{word}", name=name))
+        for text in report.says:
+            print(f"  {reader.phrase(text)}")
+        if report.backup:
+            print("  " + reader("db.backup", path=report.backup))
     return WELL if report.ok else WRONG
 
 
@@ -95,6 +96,6 @@ def _asked(question: str) -> bool:
     if not sys.stdin.isatty():
         return False
     try:
-        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+        return input(question).strip().lower() in ("y", "yes")
     except (EOFError, KeyboardInterrupt):
         return False

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from watchdog.cli.parser import program
+from watchdog.cli.context import job_of
+from watchdog.model import Reason
+from watchdog.reports.language import Reader, reader_anyhow, reader_of
 from watchdog.sqlite.faults import Fault
+from watchdog.text import cells
 
 if TYPE_CHECKING:
     from watchdog.sqlite.grade import Verdict
     from watchdog.sqlite.heal import HealReport, TableResult
 
+COUNTS = ("there", "saved", "lost", "reconstructed", "doubtful")  # columns of the table of a heal
 COLOURS = {"well": "32", "drifted": "33", "damaged": "31", "broken": "31;1", "unknown": "35"}
 
 
@@ -24,10 +31,25 @@ def shown(path: str) -> str:
     return shlex.quote(path) if path.isprintable() else repr(path)
 
 
-def _graded(verdict: Verdict) -> str:
+def reader_of_db(args: argparse.Namespace) -> Reader:
+    """The reader in the language of the settings; scripts read English."""
+    where = argparse.Namespace(home=getattr(args, "home", None), config=None, state=None)
+    return reader_anyhow(job_of(where), "en" if args.json else args.language)
+
+
+def _graded(verdict: Verdict, reader: Reader, width: int = 8) -> str:
+    grade = reader(f"db.grade.{verdict.grade}")
+    grade += " " * (width - cells(grade))
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
-        return f"{verdict.grade:8}"
-    return f"\033[{COLOURS.get(verdict.grade, '0')}m{verdict.grade:8}\033[0m"
+        return grade
+    return f"\033[{COLOURS.get(verdict.grade, '0')}m{grade}\033[0m"
+
+
+def _fault(verdict: Verdict, reader: Reader) -> str:
+    """Every fault in the reader's language; as it was graded where no key tells of it."""
+    if verdict.faults and reader.language != "en":
+        return reader("check.and").join(map(reader.reason, verdict.faults))
+    return reader.phrase(verdict.fault)
 
 
 # --- check
@@ -47,35 +69,33 @@ def check_as_json(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def print_check(verdicts: Sequence[Verdict], deep: bool) -> None:
+def print_check(verdicts: Sequence[Verdict], deep: bool, reader: Reader) -> None:
     for verdict in verdicts:
-        print(f"{_graded(verdict)}  {shown(verdict.path)}" + (f": {verdict.fault}" if verdict.fault else ""))
+        fault = f": {_fault(verdict, reader)}" if verdict.fault else ""
+        print(f"{_graded(verdict, reader)}  {shown(verdict.path)}{fault}")
         for text in verdict.detail:
-            print(f"    {text}")
-        if step := next_step(verdict):
-            print(f"    next: {step}")
+            print(f"    {reader.phrase(text)}")
+        if step := next_step(verdict, reader):
+            print(f"    {reader('db.next', step=step)}")
     if verdicts:
-        print(f"looked with SQLite {verdicts[0].sqlite}")
+        print(reader("db.looked", version=verdicts[0].sqlite))
     if verdicts and not deep:
-        print("not looked at: rows, indexes, full text and the inside of the -wal; --deep does")
+        print(reader("db.shallow"))
 
 
-def next_step(verdict: Verdict) -> str:
+def next_step(verdict: Verdict, reader: Reader) -> str:
     """The one thing to do about a database; '' when there is nothing, or the fault itself says it."""
-    path, kinds = shown(verdict.path), {reason.key for reason in verdict.faults}
-    if verdict.grade == "drifted" and verdict.missing:
-        return f"{program()} db migrate {path} --dry-run"
+    kinds = {reason.key for reason in verdict.faults}
+    step = partial(reader, path=shown(verdict.path))
     if verdict.grade == "drifted":
-        return "start the gateway; Hermes makes missing tables at its next start"
+        return step("db.step.migrate" if verdict.missing else "db.step.start")
     if verdict.grade not in ("damaged", "broken") or verdict.holders:
         return ""
     if Fault.UNFINISHED in kinds:
-        return f"leave the gateway stopped, then {program()} db heal {path}: it finishes the repair"
+        return step("db.step.finish")
     if verdict.only(Fault.ORPHANS, Fault.DRIFT):
-        return "nothing; such rows can only be deleted, and that is for you to decide"
-    if verdict.only(Fault.EMPTY):
-        return "start the gateway if this is a new home; otherwise put a backup of yours in its place"
-    return f"stop the gateway, then {program()} db heal {path} --dry-run"
+        return step("db.step.orphans")
+    return step("db.step.empty" if verdict.only(Fault.EMPTY) else "db.step.heal")
 
 
 # --- heal
@@ -99,79 +119,94 @@ def heal_as_json(report: HealReport) -> dict[str, Any]:
         "quarantine": report.quarantine,
         "dry_run": report.dry_run,
         "says": list(report.says),
-        "closing": closing(report),
+        "closing": closing(report, reader_of("en", None, datetime.now(UTC))),
     }
 
 
-def print_heal(report: HealReport) -> None:
-    before, after = report.before, report.after
-    print(f"before: {_graded(before)}" + (f", {before.fault}" if before.fault else ""))
+def print_heal(report: HealReport, reader: Reader) -> None:
+    def graded(verdict: Verdict) -> str:
+        return _graded(verdict, reader, 0) + (
+            reader("plan.colon") + _fault(verdict, reader) if verdict.fault else ""
+        )
+
+    print(reader("db.before", verdict=graded(report.before)))
     if report.strategy:
-        print(f"{'would heal' if report.dry_run else 'healed'} by: {report.strategy}")
+        print(reader("db.would-heal" if report.dry_run else "db.healed", how=_how(report.strategy, reader)))
     if report.tables:
-        _print_table(report.tables)
+        _print_table(report.tables, reader)
     for text in report.says:
-        print(f"  {text}")
+        print(f"  {reader.phrase(text)}")
     if not report.dry_run or not report.strategy:
-        print(f"after:  {_graded(after)}" + (f", {after.fault}" if after.fault else ""))
-    print(closing(report))
+        print(reader("db.after", verdict=graded(report.after)))
+    print(closing(report, reader))
 
 
-def closing(report: HealReport) -> str:
+def _how(strategy: str, reader: Reader) -> str:
+    return reader.reason(Reason(f"strategy.{strategy.lower().replace(' ', '-')}", {"text": strategy}))
+
+
+def closing(report: HealReport, reader: Reader) -> str:
     """One sentence: what is lost, what is in doubt, where the broken file is, how to undo."""
     if not report.strategy:
-        return "nothing was changed" + ("" if report.ok else "; the fault is still there")
-    parts = [_lost(report), *_doubts(report)]
+        return reader("db.unchanged" if report.ok else "db.still-there")
+    parts = [_lost(report, reader), *_doubts(report, reader)]
     if report.dry_run:
-        saved = _rows(report.there - report.lost)
-        would = f"a heal would save all {saved}" if report.nothing_lost else f"a heal would save {saved}"
-        return "; ".join(["dry run, nothing was changed", would, *(() if report.nothing_lost else parts)])
+        would = "db.would-save-all" if report.nothing_lost else "db.would-save"
+        saved = reader(would, rows=_rows(report.there - report.lost, reader))
+        parts = [reader("db.dry-run"), saved, *(() if report.nothing_lost else parts)]
+        return reader("check.and").join(parts)
     if report.tables and not report.nothing_lost and not report.uncounted:
-        parts.append("everything else is identical")
+        parts.append(reader("db.rest"))
     if report.quarantine:
-        parts.append(f"the broken file is kept in {shown(report.quarantine)}")
-        parts.append(f"undo: {program()} db undo {shown(report.path)}")
-    return "; ".join(parts)
+        parts.append(reader("db.kept", path=shown(report.quarantine)))
+        parts.append(reader("db.undo", path=shown(report.path)))
+    return reader("check.and").join(parts)
 
 
-def _lost(report: HealReport) -> str:
+def _lost(report: HealReport, reader: Reader) -> str:
     if not report.tables:
-        return "nothing in it could be read"
+        return reader("db.unreadable")
+    there = _rows(report.there, reader)
     torn = {name: rows for name, rows in report.tables.items() if rows.lost_most or rows.lost}
     if not torn:
-        whole = f"nothing is lost: all {_rows(report.there)} are there"
-        return whole if report.nothing_lost else f"all {_rows(report.there)} that could be found are there"
-    each = ", ".join(f"{name} {_range(rows.lost, rows.lost_most)}" for name, rows in torn.items())
+        return reader("db.nothing-lost" if report.nothing_lost else "db.found-all", rows=there)
+    each = reader.joined(
+        [f"{name} {_range(rows.lost, rows.lost_most, reader)}" for name, rows in torn.items()]
+    )
     if report.lost_most > report.lost:
-        saved = _rows(report.there - report.lost)
-        return f"{_range(report.lost, report.lost_most)} rows are lost ({each}), {saved} saved"
-    return f"{report.lost:,} of {_rows(report.there)} {'is' if report.lost == 1 else 'are'} lost ({each})"
+        saved = _rows(report.there - report.lost, reader)
+        lost = _range(report.lost, report.lost_most, reader)
+        return reader("db.lost-between", lost=lost, each=each, rows=saved)
+    return reader("db.lost", count=report.lost, lost=f"{report.lost:,}", rows=there, each=each)
 
 
-def _doubts(report: HealReport) -> list[str]:
+def _doubts(report: HealReport, reader: Reader) -> list[str]:
     """Rows of the new file that may not be what was written, and rows that may be missing from it."""
     named, parts = report.in_doubt - report.contradicted, []
     if named:
-        parts.append(f"{_rows(named)} {'is' if named == 1 else 'are'} doubtful (named above)")
+        parts.append(reader("db.doubtful", count=named, rows=_rows(named, reader)))
     if report.contradicted:
-        parts.append(f"{_rows(report.contradicted)} more may be missing or doubtful (see above why)")
+        parts.append(reader("db.contradicted", rows=_rows(report.contradicted, reader)))
     if report.uncounted:
-        parts.append("more may be missing or doubtful, and nothing tells how many rows (see above why)")
+        parts.append(reader("db.uncounted"))
     return parts
 
 
-def _rows(count: int) -> str:
-    return "1 row" if count == 1 else f"{count:,} rows"
+def _rows(count: int, reader: Reader) -> str:
+    return reader("db.rows", count=count, number=f"{count:,}")
 
 
-def _range(least: int, most: int) -> str:
-    return f"between {least:,} and {most:,}" if most > least else f"{least:,}"
+def _range(least: int, most: int, reader: Reader) -> str:
+    return reader("db.between", least=f"{least:,}", most=f"{most:,}") if most > least else f"{least:,}"
 
 
-def _print_table(tables: Mapping[str, TableResult]) -> None:
-    width = max(len("table"), *(len(name) for name in tables))
-    print(f"  {'table':<{width}} {'there':>8} {'saved':>8} {'lost':>8} {'reconstructed':>14} {'doubtful':>9}")
-    for name, rows in tables.items():
-        lost = f"{rows.lost}" if rows.lost_most <= rows.lost else f"{rows.lost}-{rows.lost_most}"
-        counts = f"{rows.there:>8} {rows.saved:>8} {lost:>8} {rows.reconstructed:>14} {rows.doubtful:>9}"
-        print(f"  {name:<{width}} {counts}")
+def _print_table(tables: Mapping[str, TableResult], reader: Reader) -> None:
+    heads = [reader(f"db.column.{name}") for name in ("table", *COUNTS)]
+    rows = [heads]
+    for name, found in tables.items():
+        lost = f"{found.lost}" if found.lost_most <= found.lost else f"{found.lost}-{found.lost_most}"
+        rows.append([name, *(lost if each == "lost" else str(getattr(found, each)) for each in COUNTS)])
+    widths = [max(cells(row[place]) for row in rows) for place in range(len(heads))]
+    for first, *others in rows:
+        line = [" " * (width - cells(cell)) + cell for width, cell in zip(widths[1:], others, strict=True)]
+        print("  " + "  ".join([first + " " * (widths[0] - cells(first)), *line]))

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from datetime import datetime
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from watchdog.cli.command import a_time, command, gateway_state, option
 from watchdog.cli.context import WELL, WRONG, in_zone, job_of, need_home, print_json
+from watchdog.config.rulebook import Rulebook
 from watchdog.config.yaml import _near
 from watchdog.detect.evaluate import Seen, lines_by_source
-from watchdog.detect.explain import Explanation, explain, explain_record
+from watchdog.detect.explain import Explanation, LineUse, explain, explain_record
 from watchdog.errors import WatchdogError
 from watchdog.job import Job
 from watchdog.model import Event, Rule
+from watchdog.reports.language import Reader, reader_for
 from watchdog.sources.read import read_all, read_line
 from watchdog.text import clock, colours, harmless, iso, paint, picked, redact
 
@@ -53,36 +56,43 @@ def explain_rule(args: argparse.Namespace, job: Job, rule: Rule) -> int:
         seen = Seen(reading.blind, reading.traces, reading.slow, reading.lost, sources.tool_calls)
         found = explain(rule, reading.events, seen, now)
     if args.json:
-        print_json(_explanation_json(found, now))
+        print_json(_explanation_json(found, reader_for(replace(job, now=now), "en")))
     else:
-        print("\n".join(rule_lines(rule, found)))
+        print("\n".join(rule_lines(rule, found, reader_for(replace(job, now=now), args.language))))
     return WRONG if found.fires else WELL
 
 
-def rule_lines(rule: Rule, found: Explanation) -> list[str]:
+def rule_lines(rule: Rule, found: Explanation, reader: Reader) -> list[str]:
     """How near a rule is to firing, condition by condition."""
     on = colours()
-    lines = [f"{paint(rule.id, 'bold', on)}: {rule.title} ({rule.severity}, {rule.where})"]
+    title = reader.texts[f"rule.{rule.id}.title"]
+    name, severity = paint(rule.id, "bold", on), reader(f"severity.{rule.severity}")
+    lines = [reader("explain.rule", rule=name, title=title, severity=severity, where=rule.where)]
     if found.not_checked:
-        lines.append(f"  not checked: {found.not_checked}")
+        lines.append("  " + reader("explain.not-checked", why=reader.phrase(found.not_checked)))
     for condition in found.conditions:
-        mark = paint("met", "high", on) if condition.holds else paint("not met", "good", on)
-        since = f" since {clock(condition.since)}" if condition.since else ""
-        lines.append(f"  {condition.kind}: {mark}{since}")
-        lines += [paint(f"      {state}", "dim", on) for state in condition.state]
-    lines += [f"  fires: {sentence}" for sentence in found.fires]
+        met = reader("explain.holds" if condition.holds else "explain.fails")
+        met = paint(met, "high" if condition.holds else "good", on)
+        key = "explain.condition-since" if condition.since else "explain.condition"
+        since = clock(condition.since) if condition.since else ""
+        lines.append("  " + reader(key, kind=condition.kind, met=met, at=since))
+        lines += [paint(f"      {reader.reason(state)}", "dim", on) for state in condition.state]
+    lines += ["  " + reader("explain.fires", what=reader.says(finding)) for finding in found.fires]
     if not found.fires and not found.not_checked:
-        lines.append("  does not fire")
+        lines.append("  " + reader("explain.quiet"))
     return lines
 
 
-def _explanation_json(found: Explanation, now: datetime) -> dict[str, Any]:
+def _explanation_json(found: Explanation, reader: Reader) -> dict[str, Any]:
     return {
         "rule": found.rule,
-        "at": iso(now),
+        "at": iso(reader.now),
         "not_checked": found.not_checked,
-        "witnesses": [picked(condition, "kind holds since state") for condition in found.conditions],
-        "fires": list(found.fires),
+        "witnesses": [
+            picked(condition, "kind holds since") | {"state": [*map(reader.reason, condition.state)]}
+            for condition in found.conditions
+        ],
+        "fires": [redact(finding.says) for finding in found.fires],
     }
 
 
@@ -99,29 +109,35 @@ def explain_line(args: argparse.Namespace, job: Job) -> int:
         }
         print_json({"record": record, "words": words, "matches": [_use_json(use) for use in uses]})
         return WELL
-    on = colours()
-    if _has_time(event):
-        session = f" [{event.session}]" if event.session else ""
-        print(f"record: {clock(event.at)} {event.level} {event.logger}{session}")
-    else:
-        print("record: no time stamp, so this is taken as the message alone")
-    print(f"message as rules see it: {redact(harmless(event.text))}")
+    print("\n".join(_record_lines(event, cut, job.book, (words, uses), reader_for(job, args.language))))
+    return WELL
+
+
+def _record_lines(
+    event: Event, cut: bool, book: Rulebook, read: tuple[Sequence[str], Sequence[LineUse]], reader: Reader
+) -> list[str]:
+    """What a line is to the rules: its parts, the words of the vocabulary, who wants it."""
+    on, (words, uses) = colours(), read
+    session = f" [{event.session}]" if event.session else ""
+    record = f"{clock(event.at)} {event.level} {event.logger}{session}"
+    lines = [reader("explain.record", record=record) if _has_time(event) else reader("explain.no-time")]
+    lines.append(reader("explain.message", text=redact(harmless(event.text))))
     if cut:
-        print("  chat text was cut out of it")
+        lines.append("  " + reader("explain.cut"))
     if event.ambiguous:
-        print(f"  {paint('ambiguous', 'high', on)}: {event.ambiguous}; it is reported and never used")
-    about = {word.id: word.about for word in job.book.vocabulary.words.values()}
+        mark = paint(reader("explain.ambiguous"), "high", on)
+        lines.append("  " + reader("explain.unused", ambiguous=mark, why=reader.phrase(event.ambiguous)))
+    about = {word.id: word.about for word in book.vocabulary.words.values()}
     for word in words:
-        print(f"this is {paint(word, 'bold', on)}: {about[word.partition('/')[0]]}")
+        lines.append(
+            reader("explain.word", word=paint(word, "bold", on), about=about[word.partition("/")[0]])
+        )
     for use in uses:
         captured = ", ".join(f"{name}={value}" for name, value in use.captured.items())
-        print(
-            f"  {paint(use.rule, 'bold', on)} ({use.kind}, {use.role}, in {use.source})"
-            + (f": {captured}" if captured else "")
-        )
-    if not uses:
-        print("  no rule's pattern matches it")
-    return WELL
+        name = paint(use.rule, "bold", on)
+        wanted = reader("explain.use", rule=name, kind=use.kind, role=use.role, source=use.source)
+        lines.append(f"  {wanted}" + (f": {captured}" if captured else ""))
+    return lines if uses else [*lines, "  " + reader("explain.unmatched")]
 
 
 def _has_time(event: Event) -> bool:

@@ -7,7 +7,7 @@ import json
 from datetime import timedelta
 from pathlib import Path
 
-from watchdog.cli.command import LANGUAGE, PROFILES, a_duration, choice, command, flag, number_of, option
+from watchdog.cli.command import PROFILES, a_duration, choice, command, flag, number_of, option
 from watchdog.cli.context import WELL, WRONG, command_of, job_of, need_known, print_json
 from watchdog.cli.status import jobs_of
 from watchdog.errors import WatchdogError
@@ -27,7 +27,6 @@ FORMS = ("text", "markdown", "html", "json")
     "incidents",
     flag("--open", "only those that are not resolved"),
     option("--since", "7d", "only those that were open in this time", type=a_duration),
-    LANGUAGE,
 )
 def run_list(args: argparse.Namespace) -> int:
     """
@@ -59,7 +58,6 @@ def run_list(args: argparse.Namespace) -> int:
 @command(
     "incident",
     option("id", "INCIDENT", "its number in 'hermes-watchdog incidents'", type=number_of("an incident")),
-    LANGUAGE,
 )
 def run_show(args: argparse.Namespace) -> int:
     """
@@ -95,7 +93,6 @@ def run_show(args: argparse.Namespace) -> int:
     option("--since", "7d", "how far back (default 7d)", type=a_duration, default=timedelta(days=7)),
     option("--output", "FILE", "write it there instead of printing it"),
     PROFILES,
-    LANGUAGE,
     json=False,
 )
 def run_report(args: argparse.Namespace) -> int:

@@ -14,13 +14,13 @@ from watchdog.cli.context import (
     CONFIG,
     WELL,
     WRONG,
-    command_of,
     complain,
     job_of,
     need_known,
     print_json,
     store_of,
 )
+from watchdog.config.settings import NAME
 from watchdog.errors import WatchdogError
 from watchdog.job import Job
 from watchdog.notify import deliver
@@ -29,10 +29,11 @@ from watchdog.notify.context import MessageContext
 from watchdog.notify.run import host_name
 from watchdog.notify.sanitize import exact, fit
 from watchdog.notify.translate import read_words
+from watchdog.reports.language import Reader, reader_for
 from watchdog.store import messages
 from watchdog.store.messages import Silence
 from watchdog.system.users import person
-from watchdog.text import clock, picked, spell
+from watchdog.text import clock, picked
 
 LONGEST = timedelta(days=31)
 SILENCE = "id what until because by at"  # what scripts are told of one
@@ -68,36 +69,46 @@ def run_notify(args: argparse.Namespace) -> int:
     targets = [target for target in settings.targets if not args.tag or args.tag in target.tags]
     channels = settings.replies.channels
     if not targets and not (channels and not args.tag):
-        with_tag = f" with the tag '{args.tag}'" if args.tag else ""
+        reader, path = reader_for(job, args.language), job.config / NAME
+        lacking = (
+            reader("notify.no-target-tag", tag=args.tag, path=path)
+            if args.tag
+            else reader("notify.no-target", path=path)
+        )
         complain(
-            f"there is no target{with_tag}; add one with: {command_of(job)} setup, or in {job.config}/settings.yaml:\n"
-            "  notify:\n    targets:\n      - name: phone\n        url_file: ~/.config/hermes-watchdog/phone.url"
+            f"{lacking}\n  notify:\n    targets:\n      - name: phone\n        url_file: {job.config}/phone.url"
         )
         return CONFIG
     if not args.test:
-        return _show(args, targets, channels)
-    words = read_words(settings.language, settings.zone)
+        return _show(args, targets, channels, reader_for(job, args.language))
+    words, reader = (
+        read_words(settings.language, settings.zone),
+        reader_for(job, "en" if args.json else args.language),
+    )
     message = test_message(MessageContext(job.now, settings.host or host_name(), words))
     sent = deliver.send({target: [deliver.outgoing_message(0, message)] for target in targets})
     order = [target.name for target in targets]
     lines = [
         (
-            f"target {result.target}",
+            reader("notify.to-target", name=result.target),
             result.ok,
-            deliver.english(result.why, job.now) if result.why else "",
+            reader.reason(result.why),
             result.took.total_seconds(),
         )
         for result in sorted(sent, key=lambda result: order.index(result.target))
     ]
     lines += (
-        [(name, not problem, problem, 0.0) for name, problem in _try_channels(job)] if not args.tag else []
+        [(name, not problem, problem, 0.0) for name, problem in _try_channels(job, reader)]
+        if not args.tag
+        else []
     )
     if args.json:
         keys = ("to", "ok", "says", "took")
         print_json({"sent": [dict(zip(keys, line, strict=True)) for line in lines]})
     else:
         for name, ok, problem, took in lines:
-            print(f"{'reached' if ok else 'FAILED '}  {name}: {problem or f'sent in {took:.1f} s'}")
+            word = reader("notify.reached" if ok else "notify.failed")
+            print(f"{word:7}  {name}: {problem or reader('notify.took', seconds=f'{took:.1f}')}")
     return WELL if all(ok for _, ok, _, _ in lines) else WRONG
 
 
@@ -120,7 +131,7 @@ def run_silence(args: argparse.Namespace) -> int:
     """
     job = job_of(args)
     if args.what == "*":
-        complain(f"to silence everything: {command_of(job)} maintenance on --for 2h")
+        complain(reader_for(job, args.language)("silence.everything"))
         return CONFIG
     need_known(job)
     rule = args.what.split(" ")[0]
@@ -132,11 +143,10 @@ def run_silence(args: argparse.Namespace) -> int:
     if args.json:
         print_json({**picked(made, SILENCE), "known": not unknown})
         return WELL
-    print(f"{_line(made, job)}\nundo: {command_of(job)} unsilence {made.id}")
+    reader = reader_for(job, args.language)
+    print(_line(made, reader), reader("silence.undo", id=made.id), sep="\n")
     if unknown:
-        complain(
-            f"note: no rule or key is called '{exact(args.what, 60)}' so far; rules: {command_of(job)} rules list"
-        )
+        complain(reader("silence.unknown", what=exact(args.what, 60)))
     return WELL
 
 
@@ -153,10 +163,9 @@ def run_silences(args: argparse.Namespace) -> int:
     found = messages.silences(store, job.now) if store else ()
     if args.json:
         print_json({"silences": [picked(silence, SILENCE) for silence in found]})
-    elif not found:
-        print("Nothing is silenced.")
-    for silence in found if not args.json else ():
-        print(_line(silence, job))
+    else:
+        reader = reader_for(job, args.language)
+        print("\n".join(_line(silence, reader) for silence in found) or reader("silence.none"))
     return WELL
 
 
@@ -173,9 +182,9 @@ def run_unsilence(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"id": args.id, "ended": ended})
     elif ended:
-        print(f"silence {args.id} has ended; what is still wrong is reported at the next check")
+        print(reader_for(job, args.language)("silence.ended", id=args.id))
     else:
-        complain(f"there is no silence {args.id} in force; see: {command_of(job)} silences")
+        complain(reader_for(job, args.language)("silence.not-there", id=args.id))
     return WELL if ended else CONFIG
 
 
@@ -198,7 +207,7 @@ def run_maintenance(args: argparse.Namespace) -> int:
     need_known(job)
     if args.switch == "on":
         if args.span is None:
-            complain(f"for how long? {command_of(job)} maintenance on --for 2h")
+            complain(reader_for(job, args.language)("silence.how-long"))
             return CONFIG
         with store_of(job) as store:
             now_on: Silence | None = messages.add_silence(store, _new_silence("*", args, job))
@@ -213,14 +222,16 @@ def run_maintenance(args: argparse.Namespace) -> int:
         now_on = messages.maintenance(looked, job.now) if looked else None
     if args.json:
         print_json({"maintenance": picked(now_on, SILENCE) if now_on else None})
-    elif now_on:
-        print(f"{_line(now_on, job)}\nend it sooner: {command_of(job)} maintenance off")
     else:
-        print("No maintenance.")
+        reader = reader_for(job, args.language)
+        lines = (
+            [_line(now_on, reader), reader("silence.end")] if now_on else [reader("silence.no-maintenance")]
+        )
+        print("\n".join(lines))
     return WELL
 
 
-def _show(args: argparse.Namespace, targets: Any, channels: Any) -> int:
+def _show(args: argparse.Namespace, targets: Any, channels: Any, reader: Reader) -> int:
     listed = [picked(target, "name tags at_least format") for target in targets]
     asked = []
     for channel in channels:
@@ -230,16 +241,17 @@ def _show(args: argparse.Namespace, targets: Any, channels: Any) -> int:
         print_json({"targets": listed, "replies": asked})
         return WELL
     for target in listed:
-        tags = f", tags {', '.join(target['tags'])}" if target["tags"] else ""
-        print(f"target {target['name']}: {target['at_least']} and above{tags}")
+        tags = reader("notify.tags", tags=reader.joined(target["tags"])) if target["tags"] else ""
+        severity = reader(f"severity.{target['at_least']}")
+        print(reader("notify.target", name=target["name"], severity=severity, tags=tags))
     for channel in asked:
-        later = ", when nobody answered" if channel["escalation"] else ""
-        print(f"answers by {channel['kind']}: {', '.join(channel['approvers'])}{later}")
-    print(f"\nsend a real message to each: {command_of(job_of(args))} notify --test")
+        key = "notify.escalation" if channel["escalation"] else "notify.answers"
+        print(reader(key, kind=channel["kind"], approvers=reader.joined(channel["approvers"])))
+    print("\n" + reader("notify.try"))
     return WELL
 
 
-def _try_channels(job: Job) -> list[tuple[str, str]]:
+def _try_channels(job: Job, reader: Reader) -> list[tuple[str, str]]:
     """A test message to each place where questions are asked, and a look for answers there; '' when both worked."""
     settings = job.settings.notify
     words = read_words(settings.language, settings.zone)
@@ -254,9 +266,9 @@ def _try_channels(job: Job) -> list[tuple[str, str]]:
                     raise WatchdogError(why)
                 replies.bounded(channel, seconds, partial(kind.tell, channel, place, "", text))
                 replies.bounded(channel, seconds, partial(kind.start, channel, job.now))
-                found.append((f"answers by {place}", ""))
+                found.append((reader("notify.to-place", name=place), ""))
             except WatchdogError as error:
-                found.append((f"answers by {place}", fit(str(error))))
+                found.append((reader("notify.to-place", name=place), fit(str(error))))
     return found
 
 
@@ -264,7 +276,12 @@ def _new_silence(what: str, args: argparse.Namespace, job: Job) -> Silence:
     return Silence(0, what, job.now + args.span, exact(args.because, 200), person(), job.now)
 
 
-def _line(silence: Silence, job: Job) -> str:
-    what = "maintenance" if silence.what == "*" else f"silence {silence.id}: {silence.what}"
-    left = spell(silence.until - job.now)
-    return f"{what} until {clock(silence.until)} ({left} left), by {silence.by}: {silence.because}"
+def _line(silence: Silence, reader: Reader) -> str:
+    what = (
+        reader("silence.maintenance")
+        if silence.what == "*"
+        else reader("silence.one", id=silence.id, what=silence.what)
+    )
+    left = reader.span(silence.until - reader.now)
+    until = clock(silence.until)
+    return reader("silence.until", what=what, until=until, left=left, by=silence.by, because=silence.because)

@@ -282,6 +282,7 @@ def add_common(parser: argparse.ArgumentParser, json: bool = True) -> None:
         help="folder for the watchdog's own memory "
         "(default: $HERMES_WATCHDOG_STATE, else ~/.local/state/hermes-watchdog)",
     )
+    parser.add_argument(command.LANGUAGE.name, **command.LANGUAGE.more)
     if json:
         parser.add_argument(
             "--json", action="store_true", help="print JSON for scripts instead of text for people"

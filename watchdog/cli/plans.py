@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from watchdog.approval import record as approval
 from watchdog.approval.record import COMMAND_LINE, LENGTH, GivenAnswer
-from watchdog.cli.command import LANGUAGE, command, flag, number_of, option
+from watchdog.cli.command import command, flag, number_of, option
 from watchdog.cli.context import CONFIG, WELL, WRONG, command_of, job_of, need_known, print_json, store_of
 from watchdog.errors import WatchdogError
 from watchdog.job import Job
@@ -16,7 +16,7 @@ from watchdog.model import Outcome, Reason, plain
 from watchdog.model.plan_reasons import Note
 from watchdog.notify.translate import in_english
 from watchdog.repair import abandon
-from watchdog.reports.language import reader_for
+from watchdog.reports.language import reader_anyhow, reader_for
 from watchdog.reports.plans import (
     Answering,
     for_scripts,
@@ -43,7 +43,7 @@ CODE = option(
 BECAUSE = option("--because", "WORDS", "the reason, for the audit and for the next person", default="")
 
 
-@command("plans", LANGUAGE)
+@command("plans")
 def run_plans(args: argparse.Namespace) -> int:
     """
     examples:
@@ -91,7 +91,7 @@ def run_plans(args: argparse.Namespace) -> int:
     return WRONG if waiting or unasked or disarmed else WELL
 
 
-@command("plan", ID, flag("--code", "make a code to answer with in this shell"), LANGUAGE)
+@command("plan", ID, flag("--code", "make a code to answer with in this shell"))
 def run_plan(args: argparse.Namespace) -> int:
     """
     examples:
@@ -129,7 +129,7 @@ def _need_open(stored: Stored, job: Job) -> None:
         raise WatchdogError(f"plan {stored.id} is {state}; there is nothing to answer")
 
 
-@command("approve", CODE, LANGUAGE)
+@command("approve", CODE)
 def run_approve(args: argparse.Namespace) -> int:
     """
     Without a code, on a terminal, it shows the plan and asks. A code is for exactly the commands that 'plan' shows, works
@@ -146,7 +146,7 @@ def run_approve(args: argparse.Namespace) -> int:
     return _answer(args)
 
 
-@command("refuse", CODE, LANGUAGE)
+@command("refuse", CODE)
 def run_refuse(args: argparse.Namespace) -> int:
     """
     The same fix is not proposed again for some hours (settings: approval: refused_for).
@@ -226,12 +226,10 @@ def _ask_person(args: argparse.Namespace, job: Job) -> Stored | None:
     for stored in waiting:
         steps, reader = rows.steps_of(store, stored.id), reader_for(job, args.language)
         print("\n".join(full_lines(stored, steps, reader, Answering(asked_now=True), colours())))
-        question = "Carry this out now?" if args.command == "approve" else "Refuse this plan?"
-        if input(f"\n{question} [y/N] ").strip().lower() in ("y", "yes"):
+        question = reader("answering.now" if args.command == "approve" else "answering.refuse")
+        if input("\n" + reader("answering.y-n", question=question)).strip().lower() in ("y", "yes"):
             return stored
-    print(
-        "Nothing was answered." if args.command == "refuse" else "Nothing is done; the question stays open."
-    )
+    print(reader("answering.nothing" if args.command == "refuse" else "answering.open"))
     return None
 
 
@@ -263,9 +261,7 @@ def _print_outcomes(args: argparse.Namespace, job: Job, outcomes: tuple[Outcome,
     return WELL if ok else WRONG
 
 
-@command(
-    "arm", BECAUSE, flag("--forget", "a fix that failed may be tried again for the same fault"), LANGUAGE
-)
+@command("arm", BECAUSE, flag("--forget", "a fix that failed may be tried again for the same fault"))
 def run_arm(args: argparse.Namespace) -> int:
     """
     The watchdog disarms itself when an action did not help or the fault came back. Look at the cause first.
@@ -277,11 +273,10 @@ def run_arm(args: argparse.Namespace) -> int:
     job = job_of(args)
     with store_of(job) as store:
         changed = approval.arm(store, person(), job.now, args.because, args.forget)
-    _say(args, "armed: approved plans are carried out again" if changed else "it was armed already", True)
-    return WELL
+    return _say_armed(args, job, "answering.armed" if changed else "answering.was-armed")
 
 
-@command("disarm", BECAUSE, LANGUAGE)
+@command("disarm", BECAUSE)
 def run_disarm(args: argparse.Namespace) -> int:
     """
     examples:
@@ -291,12 +286,15 @@ def run_disarm(args: argparse.Namespace) -> int:
     reason = plain(args.because) if args.because else Reason(Note.BY_HAND)
     with store_of(job) as store:
         changed = approval.disarm(store, reason, job.now, person())
-    done = f"disarmed: watches and notifies only; re-arm with: {command_of(job)} arm"
-    _say(args, done if changed else "it was disarmed already", True)
+    return _say_armed(args, job, "answering.disarmed" if changed else "answering.was-disarmed")
+
+
+def _say_armed(args: argparse.Namespace, job: Job, key: str) -> int:
+    _say(args, reader_anyhow(job, "en" if args.json else args.language)(key), True)
     return WELL
 
 
-@command("resume", ID, LANGUAGE)
+@command("resume", ID)
 def run_resume(args: argparse.Namespace) -> int:
     """
     Steps that were finished are not repeated. A command that may have run half way is not started again.
@@ -311,7 +309,7 @@ def run_resume(args: argparse.Namespace) -> int:
         return _act(args, job, store, args.id, going_on=True)
 
 
-@command("abandon", ID, LANGUAGE)
+@command("abandon", ID)
 def run_abandon(args: argparse.Namespace) -> int:
     """
     examples:

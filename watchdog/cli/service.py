@@ -11,10 +11,11 @@ from typing import Any
 
 from watchdog import web
 from watchdog.cli.command import OneOf, Option, a_duration, command, flag, option
-from watchdog.cli.context import WELL, command_of, job_of, need_home, print_json
+from watchdog.cli.context import WELL, job_of, need_home, print_json
 from watchdog.errors import ConfigError, WatchdogError
 from watchdog.gateway.machine import measure_machine
 from watchdog.job import Job, find_job, profiles
+from watchdog.reports.language import Reader, reader_anyhow
 from watchdog.service import failure, install
 from watchdog.service.check import check_once
 from watchdog.service.daemon import Daemon, heard, say
@@ -108,12 +109,13 @@ def run_install(args: argparse.Namespace) -> int:
 
 def _install(args: argparse.Namespace, entry: Entry) -> dict[str, Any]:
     """Show one entry, then write it."""
+    reader = _reader(args, entry)
     if args.kind == install.CRON:
         text = install.cron_entry(entry)
         before = "" if args.dry_run else install.read_crontab()
         after = install.with_entry(before, entry.home, text)
         changed = before != after
-        _show(args, "to your crontab", text)
+        _show(args, reader("install.crontab"), text)
         if not args.dry_run and changed:
             install.write_crontab(after)
         files = {"crontab": text}
@@ -124,20 +126,13 @@ def _install(args: argparse.Namespace, entry: Entry) -> dict[str, Any]:
         files = {str(folder / unit.name): unit.text for unit in units}
         changed = any(_text(Path(path)) != text for path, text in files.items())
         for path, text in files.items():
-            _show(args, path, text)
+            _show(args, f"{path}:", text)
         if not args.dry_run and changed:
             install.make_folders(entry)
             install.write_units(units, folder, entry.root)
     if not args.json:
-        done = (
-            "nothing was written (dry run)"
-            if args.dry_run
-            else "written"
-            if changed
-            else "already there; nothing changed"
-        )
-        see = f" See: {command_of(replace(job_of(args), home_dir=str(entry.home)))} status"
-        print(f"{entry.home}: {done}." + ("" if args.dry_run else see))
+        done = "dry-run" if args.dry_run else "written" if changed else "there"
+        print(reader(f"install.{done}", home=entry.home))
     return {
         "home": str(entry.home),
         "kind": args.kind,
@@ -168,23 +163,19 @@ def run_uninstall(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"removed": gone, "written": not args.dry_run})
     elif not gone:
-        print(f"Nothing is installed for {job.home}.")
+        print(reader_anyhow(job, args.language)("install.nothing", home=job.home))
     return WELL
 
 
 def _uninstall(args: argparse.Namespace, entry: Entry) -> list[str]:
-    gone = []
+    gone, reader = [], _reader(args, entry)
     try:
         crontab = install.read_crontab()
     except WatchdogError:
         crontab = ""  # no cron, no entry in it
     left, found = install.without_entry(crontab, entry.home)
     if found:
-        _show(
-            args,
-            "removed from your crontab" if not args.dry_run else "would be removed from your crontab",
-            found,
-        )
+        _show(args, reader(f"install.from-crontab{'-dry' if args.dry_run else ''}"), found)
         gone.append("crontab")
         if not args.dry_run:
             install.write_crontab(left)
@@ -198,8 +189,13 @@ def _uninstall(args: argparse.Namespace, entry: Entry) -> list[str]:
         removed = there if args.dry_run else install.remove_units(entry.home, folder, root)
         gone += [str(path) for path in removed]
     if gone and not args.json:
-        print(f"{entry.home}: {'would be removed' if args.dry_run else 'removed'}: {', '.join(gone)}")
+        key = "install.would-remove" if args.dry_run else "install.removed"
+        print(reader(key, home=entry.home, what=reader.joined(gone)))
     return gone
+
+
+def _reader(args: argparse.Namespace, entry: Entry) -> Reader:
+    return reader_anyhow(replace(job_of(args), home_dir=str(entry.home)), args.language)
 
 
 def _entries(args: argparse.Namespace, job: Job) -> list[Entry]:
@@ -223,7 +219,7 @@ def _entries(args: argparse.Namespace, job: Job) -> list[Entry]:
 
 def _show(args: argparse.Namespace, where: str, text: str) -> None:
     if not args.json:
-        print(paint(f"{where}:", "dim", colours()))
+        print(paint(where, "dim", colours()))
         print("\n".join(f"  {line}" for line in text.splitlines()))
 
 

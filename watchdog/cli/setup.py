@@ -20,12 +20,12 @@ from watchdog.config.settings import NAME
 from watchdog.demo import story
 from watchdog.errors import WatchdogError
 from watchdog.job import Job, profiles
-from watchdog.notify.translate import in_english
-from watchdog.service import setup
+from watchdog.reports.language import Reader, reader_anyhow, reader_for
+from watchdog.service import install, setup
 from watchdog.service.drill import DrillResult, drill, need_somebody
 from watchdog.service.setup import Phone
 from watchdog.service.status import machine_of
-from watchdog.text import colours, counted, paint, picked, spell
+from watchdog.text import colours, paint, picked
 
 FIVE_MINUTES = timedelta(minutes=5)
 
@@ -38,10 +38,11 @@ examples:
 )
 
 
-@dataclass(frozen=True)
+@dataclass
 class Dialogue:
-    """How questions are put to the person; tests answer by a list."""
+    """How questions are put to the person, in which words; tests answer by a list."""
 
+    words: Reader
     ask: Callable[[str], str] = input
     ask_secret: Callable[[str], str] = getpass.getpass
     say: Callable[[str], None] = print
@@ -52,21 +53,26 @@ class Dialogue:
         for number, shown in enumerate(options, 1):
             self.say(f"  {number}  {shown}")
         while True:
-            typed = self.ask(f"number [{default}]: ").strip() or str(default)
+            typed = self.ask(f"{self.words('setup.number')} [{default}]: ").strip() or str(default)
             if typed.isdigit() and 1 <= int(typed) <= len(options):
                 return int(typed)
-            self.say(f"write a number from 1 to {len(options)}")
+            self.say(self.words("setup.from-to", last=len(options)))
 
     def text(self, question: str, default: str = "") -> str:
         hint = f" [{default}]" if default else ""
         return self.ask(f"{question}{hint}: ").strip() or default
 
     def yes(self, question: str) -> bool:
-        return self.ask(f"{question} [Y/n] ").strip().lower() in ("", "y", "yes")
+        return self.ask(self.words("setup.yes-no", question=question)).strip().lower() in (
+            "",
+            "y",
+            "yes",
+            "是",
+        )
 
 
 @command("setup", flag("--dry-run", "write and send nothing"), json=False)
-def run_setup(args: argparse.Namespace, dialogue: Dialogue | None = None) -> int:
+def run_setup(args: argparse.Namespace, dialogue: Callable[[Reader], Dialogue] | None = None) -> int:
     """
     Finds the gateway, asks how to reach you (three questions), writes settings.yaml with comments, schedules checks, and
     ends with a drill: a harmless question to your phone. Nothing that is there already is replaced.
@@ -80,28 +86,34 @@ def run_setup(args: argparse.Namespace, dialogue: Dialogue | None = None) -> int
         raise WatchdogError(
             "setup asks questions; run it in a terminal. Without one: {watchdog} settings show, and {watchdog} install --cron"
         )
-    talk = dialogue or Dialogue()
+    words = _reader(args, job_of(args))
+    talk = (dialogue or Dialogue)(words)
     job = _choose_home(args, talk)
-    args.home = str(job.home)
+    args.home, talk.words = str(job.home), _reader(args, job)
     _show_gateway(job, talk)
     if (job.config / NAME).exists():
-        talk.say(f"\n{job.config / NAME} is there already and stays as it is.")
+        talk.say("\n" + talk.words("setup.settings-stay", path=job.config / NAME))
     else:
         _write_settings(args, job, talk)
     if args.dry_run:
-        talk.say("\nNothing was written, scheduled or sent (dry run).")
+        talk.say("\n" + talk.words("setup.dry-run"))
         return WELL
     _schedule(args, talk)
     job = job_of(args)
     if not job.settings.notify.targets and not job.settings.notify.replies.channels:
-        talk.say(
-            f"\nDone. No notification target yet: add one to the settings, then: {command_of(job)} drill"
-        )
+        talk.say("\n" + talk.words("setup.no-target"))
         return WELL
-    if not talk.yes("\nSend a harmless test question to your phone now (a drill)?"):
-        talk.say(f"Later: {command_of(job)} drill")
+    if not talk.yes("\n" + talk.words("setup.drill")):
+        talk.say(talk.words("setup.later", what=f"{command_of(job)} drill"))
         return WELL
     return _run_drill(job, timedelta(minutes=5), talk)
+
+
+def _reader(args: argparse.Namespace, job: Job) -> Reader:
+    """The reader in the language of the settings; before there are any, in that of the terminal."""
+    terminal = next(filter(None, map(os.environ.get, ("LC_ALL", "LC_MESSAGES", "LANG"))), "")
+    spoken = None if (job.config / NAME).exists() else "zh" if terminal.startswith("zh") else "en"
+    return reader_anyhow(job, args.language or spoken)
 
 
 def _choose_home(args: argparse.Namespace, talk: Dialogue) -> Job:
@@ -114,80 +126,70 @@ def _choose_home(args: argparse.Namespace, talk: Dialogue) -> Job:
         raise WatchdogError("no Hermes home was found; give --home DIR")
     number = 1
     if len(homes) > 1:
-        number = talk.choice("Which Hermes home?", [str(home) for home in homes])
+        number = talk.choice(talk.words("setup.which-home"), [str(home) for home in homes])
     args.home = str(homes[number - 1])
     return job_of(args)
 
 
 def _show_gateway(job: Job, talk: Dialogue) -> None:
-    machine = machine_of(job)
-    running = {
-        True: f"running, process {machine.gateway.pid}",
-        False: "not running",
-        None: "cannot be seen from here",
-    }
-    talk.say(f"\nHermes home  {job.home}")
-    talk.say(f"gateway      {running[machine.gateway.alive]}; {in_english(machine.supervisor.name)}")
+    machine, words = machine_of(job), talk.words
+    alive = {True: "setup.running", False: "setup.down", None: "setup.hidden"}[machine.gateway.alive]
+    gateway, where = words(alive, pid=machine.gateway.pid), words.reason(machine.supervisor.name)
+    talk.say("\n" + words("setup.home", home=job.home))
+    talk.say(words("setup.gateway", gateway=gateway, where=where))
     if machine.supervisor.why_not:
-        talk.say(f"note         repairs are not possible yet: {in_english(machine.supervisor.why_not)}")
+        talk.say(words("setup.no-repairs", why=words.reason(machine.supervisor.why_not)))
 
 
 def _write_settings(args: argparse.Namespace, job: Job, talk: Dialogue) -> None:
     phone = _ask_phone(job.config, talk)
-    language = "zh" if os.environ.get("LANG", "").startswith("zh") else "en"
-    text = setup.settings_text(phone, language, job.config)
+    text = setup.settings_text(phone, talk.words, job.config)
     talk.say(f"\n{job.config / NAME}:")
     talk.say("\n".join(f"  {line}" for line in text.splitlines()))
     if args.dry_run:
         return
     written = setup.write_settings(job.config, phone, text)
-    talk.say(f"written, readable by you alone: {', '.join(str(path) for path in written)}")
+    talk.say(talk.words("setup.written", paths=", ".join(str(path) for path in written)))
 
 
 def _ask_phone(config: Path, talk: Dialogue) -> Phone:
     """Three questions: by what, where, who."""
+    words = talk.words
+    kinds = [words(f"setup.{kind}") for kind in ("ntfy", "telegram", "apprise", "nothing")]
     while True:
         try:
-            number = talk.choice(
-                "\nHow should it reach you?",
-                [
-                    "ntfy: an app, no account, answers by two buttons",
-                    "Telegram: a bot of the watchdog's own, answers by two buttons",
-                    "something else, by an Apprise URL (mail, Slack, …); answers on the host",
-                    "not at all for now",
-                ],
-            )
+            number = talk.choice("\n" + words("setup.how"), kinds)
             if number == 1:
-                server = talk.text("server", "https://ntfy.sh")
-                phone = setup.ntfy(config, server, talk.text("your name", "me"))
-                talk.say(
-                    f"\nIn the ntfy app, subscribe on {server} to the topic: {phone.files['phone.topic']}"
-                )
-                talk.ask("press Enter when you have: ")
+                server = talk.text(words("setup.server"), "https://ntfy.sh")
+                phone = setup.ntfy(config, server, talk.text(words("setup.name"), "me"))
+                topic = phone.files["phone.topic"]
+                talk.say("\n" + words("setup.subscribe", server=server, topic=topic))
+                talk.ask(words("setup.subscribed"))
                 return phone
             if number == 2:
-                token = talk.ask_secret("the bot's token from @BotFather (not shown): ").strip()
-                user = talk.text("your own user id, a number (@userinfobot says it)")
-                talk.say("Write any message to the bot now: a bot may write only to those who wrote to it.")
+                token = talk.ask_secret(words("setup.token")).strip()
+                user = talk.text(words("setup.user"))
+                talk.say(words("setup.write-first"))
                 return setup.telegram(config, token, user)
             if number == 3:
-                return setup.apprise(talk.ask_secret("Apprise URL (not shown): ").strip())
+                return setup.apprise(talk.ask_secret(words("setup.url")).strip())
             return Phone()
         except WatchdogError as error:
             complain(error)
 
 
 def _schedule(args: argparse.Namespace, talk: Dialogue) -> None:
-    kinds = [("--cron", "cron, every 15 minutes")] if shutil.which("crontab") else []
-    kinds += [("--systemd-timer", "a systemd timer, every 15 minutes")] if shutil.which("systemctl") else []
-    number = talk.choice(
-        "\nHow are checks scheduled?", [*(about for _, about in kinds), "not at all for now"]
-    )
+    words = talk.words
+    kinds = [("--cron", words("setup.cron"))] if shutil.which("crontab") else []
+    if shutil.which("systemctl") and Path("/run/systemd/system").exists():
+        kinds.append(("--systemd-timer", words("setup.timer")))
+    options = [*(about for _, about in kinds), words("setup.nothing")]
+    number = talk.choice("\n" + words("setup.schedule"), options)
     if number > len(kinds):
-        talk.say(f"Later: {command_of(job_of(args))} install --cron")
+        talk.say(words("setup.later", what=f"{command_of(job_of(args))} install --cron"))
         return
     homes = profiles(args.home)
-    every = len(homes) > 1 and talk.yes(f"For all {len(homes)} profiles of {args.home}?")
+    every = len(homes) > 1 and talk.yes(words("setup.every-profile", count=len(homes), home=args.home))
     where = [
         word
         for name in ("home", "config", "state")
@@ -195,6 +197,8 @@ def _schedule(args: argparse.Namespace, talk: Dialogue) -> None:
         for word in (f"--{name}", getattr(args, name))
     ]
     main(["install", kinds[number - 1][0], *where, *(["--all-profiles"] if every else [])])
+    if kinds[number - 1][0] == "--cron" and install.cron_runs() is False:
+        talk.say(words("setup.no-cron-daemon"))
 
 
 @command(
@@ -221,37 +225,32 @@ def run_drill(args: argparse.Namespace) -> int:
         who = {"approved": result.yes, "by": result.by or None, "via": result.via or None}
         print_json(picked(result, "sent problems answered") | who)
         return WELL if result.answered else WRONG
-    return _run_drill(job, args.wait, Dialogue())
+    return _run_drill(job, args.wait, Dialogue(reader_for(job, args.language)))
 
 
 def _run_drill(job: Job, wait: timedelta, talk: Dialogue) -> int:
     def code() -> str:
         return (
-            talk.ask("the code that arrived (Enter: none did): ").strip()
-            if sys.stdin.isatty() or talk.ask is not input
-            else ""
+            talk.ask(talk.words("drill.code")).strip() if sys.stdin.isatty() or talk.ask is not input else ""
         )
 
     need_somebody(job)
-    talk.say(f"A harmless question is on its way; answer it on your phone within {spell(wait)}.")
+    talk.say(talk.words("drill.sent", wait=talk.words.span(wait)))
     result = drill(job, wait, code)
-    talk.say("\n".join(drill_lines(result, command_of(job))))
+    talk.say("\n".join(drill_lines(result, talk.words)))
     return WELL if result.answered else WRONG
 
 
-def drill_lines(result: DrillResult, command: str) -> list[str]:
+def drill_lines(result: DrillResult, words: Reader) -> list[str]:
     """What a drill showed, and what to do where it did not work."""
-    lines = [f"sent to {counted(len(result.sent), 'place|places')}: {', '.join(result.sent)}"]
-    lines += [f"{paint('problem', 'high', colours())}  {problem}" for problem in result.problems]
-    if result.answered:
-        answer = "yes" if result.yes else "no"
-        good = paint("The drill worked", "good", colours())
-        lines.append(
-            f"{good}: {result.by} said {answer} via {result.via.partition('/')[0]}. Nothing was done."
-        )
-    else:
-        lines.append(f"No answer arrived. Look at the targets with: {command} notify --test, and doctor")
-    return lines
+    lines = [words("drill.sent-to", count=len(result.sent), places=words.joined(result.sent))]
+    problem = paint(words("drill.problem"), "high", colours())
+    lines += [f"{problem}  {words.phrase(text)}" for text in result.problems]
+    if not result.answered:
+        return [*lines, words("drill.no-answer")]
+    worked = paint(words("drill.worked"), "good", colours())
+    answer = "drill.yes" if result.yes else "drill.no"
+    return [*lines, words(answer, worked=worked, by=result.by, via=words.via(result.via.partition("/")[0]))]
 
 
 @command("settings show", about="every setting with its default and what it means", json=False)

@@ -6,11 +6,10 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from watchdog.cli.command import LANGUAGE, PROFILES, command, option
+from watchdog.cli.command import PROFILES, command, option
 from watchdog.cli.context import CONFIG, WELL, WRONG, job_of, need_known, print_json
-from watchdog.errors import ConfigError
 from watchdog.job import Job, profiles
-from watchdog.reports.language import Reader, reader_for, reader_of
+from watchdog.reports.language import Reader, reader_anyhow, reader_for
 from watchdog.reports.output import write_private
 from watchdog.reports.status import Light, as_json
 from watchdog.reports.status_text import as_text
@@ -34,7 +33,7 @@ def jobs_of(args: argparse.Namespace) -> list[Job]:
     return found
 
 
-@command("status", option("--html", "FILE", "also write the status page to this file"), LANGUAGE, PROFILES)
+@command("status", option("--html", "FILE", "also write the status page to this file"), PROFILES)
 def run_status(args: argparse.Namespace) -> int:
     """
     Green: all is well. Yellow: something waits for you or cannot be seen. Red: something is wrong.
@@ -64,7 +63,7 @@ def run_status(args: argparse.Namespace) -> int:
     return WELL if all(status.light is Light.GREEN for status, _ in found) else WRONG
 
 
-@command("doctor", LANGUAGE, PROFILES)
+@command("doctor", PROFILES)
 def run_doctor(args: argparse.Namespace) -> int:
     """
     Looks only: writes nothing, restarts nothing, sends nothing. Prints the fix for each problem.
@@ -94,16 +93,8 @@ def run_doctor(args: argparse.Namespace) -> int:
     for job, checks in results:
         if args.all_profiles:
             print(paint(str(job.home), "bold", colours()))
-        print("\n".join(doctor_lines(checks, _reader_of_doctor(job, args.language), colours())))
+        print("\n".join(doctor_lines(checks, reader_anyhow(job, args.language), colours())))
     return code
-
-
-def _reader_of_doctor(job: Job, language: str | None) -> Reader:
-    """The reader of the home's language; the default's where the rules or settings cannot be read."""
-    try:
-        return reader_for(job, language)
-    except ConfigError:
-        return reader_of(language or "en", None, job.now)
 
 
 def doctor_lines(checks: Sequence[Check], reader: Reader, colour: bool = False) -> list[str]:

@@ -6,18 +6,22 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from watchdog.cli.command import command, flag, number_of, option, parts_of
-from watchdog.cli.context import WELL, WRONG, command_of, job_of, need_known, print_json
+from watchdog.cli.context import WELL, WRONG, job_of, need_known, print_json
 from watchdog.errors import WatchdogError
+from watchdog.job import Job
+from watchdog.reports.language import Reader, reader_anyhow
 from watchdog.reports.plans import for_scripts
 from watchdog.service import memory
 from watchdog.store import Store, audit
 from watchdog.store import plans as rows
 from watchdog.store.marker import goes_on, marker_path, read_marker
 from watchdog.store.times import when
-from watchdog.text import clock, counted, harmless
+from watchdog.text import clock, harmless
 
 parts_of(
     "store",
@@ -45,17 +49,18 @@ def run_check(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"store": str(job.store_path), "there": health.there, "well": health.well, "problems": list(health.problems), "rows": health.rows})  # fmt: skip
         return WELL if health.well else WRONG
+    reader = reader_anyhow(job, args.language)
     if not health.there and health.well:
-        print(f"{job.store_path} is not there yet; the first check makes it.")
+        print(reader("memory.not-yet", path=job.store_path))
         return WELL
+    ours = health.there and not health.foreign
     for problem in health.problems:
-        print(f"{'damaged' if health.there and not health.foreign else 'unusable'}  {harmless(problem, 500)}")
+        print(f"{reader('memory.damaged' if ours else 'memory.unusable')}  {harmless(problem, 500)}")
     if health.well:
         total = sum(health.rows.values())
-        print(f"well  {job.store_path}: {total:,} rows in {len(health.rows)} tables")
-    elif health.there and not health.foreign:
-        command = command_of(job)
-        print(f"next: {command} store export > store.jsonl (what can be read), then: {command} store repair")
+        print(reader("memory.well", path=job.store_path, count=total, tables=len(health.rows)))
+    elif ours:
+        print(reader("memory.next"))
     return WELL if health.well else WRONG
 
 
@@ -75,22 +80,20 @@ def run_repair(args: argparse.Namespace) -> int:
     result = memory.repair(job, args.dry_run)
     if args.json:
         print_json({"store": str(job.store_path), "repaired": result.repaired, "set_aside": str(result.aside) if result.aside else None, "problems": list(result.problems)})  # fmt: skip
-    elif not result.problems:
-        print(f"{job.store_path} is well; nothing was changed.")
-    elif args.dry_run:
-        aside = "" if result.gone else f"set {job.store_path} aside and "
-        print(f"would {aside}start anew, disarmed: {'; '.join(result.problems)}")
     else:
-        if result.aside:
-            print(f"the damaged store is kept as {result.aside}")
-        print(
-            f"a new one was started. It is disarmed: watches and notifies only; re-arm with: {command_of(job)} arm"
-        )
-        if result.aside:
-            print(
-                f"silences, open questions and the audit of the past are in the old file: {command_of(job)} store export shows what can be read of the new one"
-            )
+        print("\n".join(_repair_lines(job, result, args.dry_run, reader_anyhow(job, args.language))))
     return WRONG if result.problems else WELL
+
+
+def _repair_lines(job: Job, result: memory.Repair, dry_run: bool, reader: Reader) -> list[str]:
+    if not result.problems:
+        return [reader("memory.untouched", path=job.store_path)]
+    if dry_run:
+        would = "memory.would-start" if result.gone else "memory.would"
+        return [reader(would, path=job.store_path, problems=reader("check.and").join(result.problems))]
+    if not result.aside:
+        return [reader("memory.started")]
+    return [reader("memory.kept", path=result.aside), reader("memory.started"), reader("memory.past")]
 
 
 @command("store export", about="every row of every table as JSON lines", json=False)
@@ -110,12 +113,6 @@ def run_export(args: argparse.Namespace) -> int:
 
 
 BREAKS = 10  # shown
-FAULTS = {
-    audit.AuditFault.CHANGED: "broken at line {line} ({where}): it, or the line before it, is not as it was written",
-    audit.AuditFault.MISSING: "broken before line {line} ({where}): lines are missing there",
-    audit.AuditFault.UNREADABLE: "broken at line {line} ({where}): it cannot be read",
-    audit.AuditFault.CUT_OFF: "broken at the end: {where} knows line {line}, which is gone or is another now",
-}
 
 
 @command(
@@ -147,33 +144,46 @@ def run_audit(args: argparse.Namespace) -> int:
     need_known(job)
     store = job.look_at_store()
     if args.verify is not None:
-        return _verify_audit(args, store, marker_path(job.store_path))
-    entries = for_scripts(rows.audit_lines(store, args.plan)) if store else []
-    if not entries and not args.json:
-        print(f"Nothing is recorded about plan {args.plan}." if args.plan else "Nothing is recorded yet.")
-    for entry in entries:
-        if args.json:
+        return _verify_audit(args, job, store)
+    found = rows.audit_lines(store, args.plan) if store else []
+    if args.json:
+        for entry in for_scripts(found):
             print(json.dumps(entry, ensure_ascii=False))
-            continue
-        who = f" by {entry['by']}" + (f" via {entry['via']}" if entry["via"] else "") if entry["by"] else ""
-        plan = f" plan {entry['plan']}" if entry["plan"] else ""
-        at = when(entry["at"])
-        says = f": {harmless(entry['says'], 2000)}" if entry["says"] else ""
-        print(f"{clock(at) if at else '?'}  {entry['what']}{plan}{harmless(who)}{says}")
+        return WELL
+    reader = reader_anyhow(job, args.language)
+    if not found:
+        print(reader("audit.none-plan", plan=args.plan) if args.plan else reader("audit.none"))
+    for entry in found:
+        print(_audit_line(entry, reader))
         output = (entry["more"] or {}).get("output") if isinstance(entry["more"], dict) else ""
         for row in (output or "").splitlines()[:20]:
             print(f"    | {harmless(row)}")
     return WELL
 
 
-def _verify_audit(args: argparse.Namespace, store: Store | None, mark: str) -> int:
+def _audit_line(entry: Mapping[str, Any], reader: Reader) -> str:
+    """'2026-11-18 20:30:47  approved plan 1 by anna via ntfy: Start the gateway'."""
+    at, by, via = when(entry["at"]), harmless(entry["by"] or ""), reader.via(entry["via"] or "")
+    said = harmless(reader.reason(entry["reason"]), 2000)
+    key = f"audit.what.{entry['what']}"
+    return reader(
+        "audit.line",
+        at=clock(at) if at else "?",
+        what=reader(key) if reader.has(key) else entry["what"],
+        plan=reader("audit.plan", plan=entry["plan"]) if entry["plan"] else "",
+        who=reader("audit.by-via" if via else "audit.by", by=by, via=via) if by else "",
+        says=reader("audit.says", says=said) if said else "",
+    )
+
+
+def _verify_audit(args: argparse.Namespace, job: Job, store: Store | None) -> int:
     wanted = args.verify.strip().lower()
     if wanted and (len(wanted) < 8 or set(wanted) - set("0123456789abcdef")):
         raise WatchdogError(
             f"'{harmless(wanted, 40)}' is not from a message: what stands there has eight characters, 0-9 and a-f"
         )
     chain = audit.verify(store, wanted) if store else audit.AuditChain(0, "", found=False if wanted else None)
-    chain = replace(chain, breaks=(*chain.breaks, *_cut_off(store, chain, mark)))
+    chain = replace(chain, breaks=(*chain.breaks, *_cut_off(store, chain, marker_path(job.store_path))))
     holds = not chain.breaks and not chain.absent and not chain.unlinked and chain.found is not False
     if args.json:
         breaks = [
@@ -182,24 +192,22 @@ def _verify_audit(args: argparse.Namespace, store: Store | None, mark: str) -> i
         ]
         print_json({"holds": holds, "lines": chain.lines, "head": chain.head, "breaks": breaks, "absent": list(chain.absent), "found": chain.found})  # fmt: skip
         return WELL if holds else WRONG
+    reader = reader_anyhow(job, args.language)
     for broken in chain.breaks[:BREAKS]:
-        print(FAULTS[broken.fault].format(line=broken.line, where=harmless(broken.where)))
-    if len(chain.breaks) > BREAKS:
-        print(f"… and {len(chain.breaks) - BREAKS} more places")
+        key = f"audit.{broken.fault.replace(' ', '-')}"
+        print(reader(key, line=broken.line, where=harmless(broken.where)))
+    if more := max(0, len(chain.breaks) - BREAKS):
+        print(reader("audit.more", count=more))
     if chain.unlinked:
-        print(
-            f"not linked yet: an older version wrote these {chain.lines:,} lines; the next check links them"
-        )
+        print(reader("audit.not-linked", count=chain.lines))
     for name in chain.absent:
-        print(f"cannot see: the older lines in {harmless(name)}, which is not there or cannot be read")
+        print(reader("audit.absent", name=harmless(name)))
     if chain.found is False:
-        print(f"missing: no line has the hash {wanted}…; what that message spoke of is gone or was rewritten")
+        print(reader("audit.not-found", wanted=wanted))
     if holds:
-        seen = f", {wanted} is one of them" if wanted else ""
-        print(
-            f"holds: {counted(chain.lines, 'line|lines')}{seen}"
-            + (f"; the newest is {chain.head[: audit.SHOWN]}" if chain.head else "")
-        )
+        found = reader("audit.found", wanted=wanted) if wanted else ""
+        newest = reader("audit.newest", head=chain.head[: audit.SHOWN]) if chain.head else ""
+        print(reader("audit.holds", count=chain.lines, found=found, newest=newest))
     return WELL if holds else WRONG
 
 

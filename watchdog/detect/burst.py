@@ -18,7 +18,7 @@ from watchdog.detect.common import (
     with_levels,
 )
 from watchdog.detect.series import Series, states, tidy
-from watchdog.model import Event, Line, Span
+from watchdog.model import Event, Line, Reason, Span
 from watchdog.model.trace import Trace
 from watchdog.text import harmless
 from watchdog.values import TYPE_CHECKING, dataclass, replace
@@ -329,6 +329,6 @@ class Detector:
         found = [span for series in self.series.values() for span in series.spans(now)]
         return [replace(span, quotes={**span.quotes, **self.last}) for span in found] if self.last else found
 
-    def state(self, now: datetime) -> list[str]:
+    def state(self, now: datetime) -> list[Reason | str]:
         """For explain: how near each key is to its limit."""
         return states(self.series, self.want.at_least, self.want.within, now)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from watchdog.detect.common import Captures, lines_of
-from watchdog.model import Event, Line, Span
+from watchdog.model import Event, Line, Reason, Span
 from watchdog.text import harmless, redact
 from watchdog.values import TYPE_CHECKING, Any, dataclass
 
@@ -130,9 +130,9 @@ class Detector:
             quotes["error"] = redact(harmless(logged[-1].text, 300))
         return quotes
 
-    def state(self, now: datetime) -> list[str]:
+    def state(self, now: datetime) -> list[Reason | str]:
         """For explain: each job with its last ending."""
-        return [job.text for job in self.jobs[:20]] or ["Hermes keeps no scheduled jobs here"]
+        return [job.text for job in self.jobs[:20]] or [Reason("explain.no-jobs")]
 
 
 def _apart(spans: list[Span]) -> list[Span]:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from watchdog.detect.common import Captures
-from watchdog.model import Event, Line, Span
-from watchdog.text import harmless, size, spell
+from watchdog.model import Event, Line, Reason, Span
+from watchdog.text import harmless, size
 from watchdog.values import TYPE_CHECKING, Any, dataclass
 
 if TYPE_CHECKING:
@@ -112,20 +112,17 @@ class Detector:
             return left is not None and left < self.want.full_within * margin
         return free < self.want.below * margin
 
-    def state(self, now: datetime) -> list[str]:
+    def state(self, now: datetime) -> list[Reason | str]:
         """For explain: the last reading, and the pace."""
         if not self.readings:
-            return ["the volume was not measured"]
+            return [Reason("explain.no-volume")]
         last = max(self.readings, key=lambda event: event.at)
         left = time_left(sorted(self.readings, key=lambda event: event.at))
-        wanted = (
-            f"less than {size(self.want.below)}"
-            if self.want.full_within is None
-            else f"full within {spell(self.want.full_within)}"
-        )
-        return [
-            f"{last.text}{f', full in {spell(left)} at this pace' if left is not None else ''} (wanted: {wanted})"
-        ]
+        full = Reason("explain.full-in", {"span": left}) if left is not None else ""
+        fields = {"text": last.text, "full": full}
+        if self.want.full_within is None:
+            return [Reason("explain.disk-below", {**fields, "wanted": size(self.want.below)})]
+        return [Reason("explain.disk-within", {**fields, "wanted": self.want.full_within})]
 
 
 def time_left(readings: Sequence[Event]) -> timedelta | None:

@@ -13,7 +13,7 @@ from watchdog.config.rulebook import flat as flat_conditions
 from watchdog.detect import KINDS
 from watchdog.detect.ambiguous import Ambiguous
 from watchdog.detect.dispatch import Dispatch
-from watchdog.model import LOG_SOURCES, Condition, Event, Finding, Line, Rule, Span
+from watchdog.model import LOG_SOURCES, Condition, Event, Finding, Line, Rule, Span, phrase
 from watchdog.model.trace import Trace
 from watchdog.text import english, harmless, template_fields
 from watchdog.values import Any, dataclass, field, replace
@@ -65,7 +65,8 @@ class ActiveCondition:
             whys = [other.blind(blind) for other in self.others]
             return whys[0] if all(whys) else ""
         needed = sorted({line.source for _, line, required in self.lines if required})
-        return next((f"{source}: {blind[source]}" for source in needed if source in blind), "")
+        source = next((source for source in needed if source in blind), None)
+        return phrase("blind.of", "{source}: {why}", source=source, why=blind[source]) if source else ""
 
 
 def activate(rules: Iterable[Rule]) -> dict[str, list[ActiveCondition]]:

@@ -9,7 +9,7 @@ from datetime import datetime
 from watchdog.config.rulebook import Rulebook
 from watchdog.detect.evaluate import Seen, activate, findings_of, flat, show_all
 from watchdog.errors import SlowPattern
-from watchdog.model import Event, Rule
+from watchdog.model import Event, Finding, Reason, Rule, plain
 from watchdog.text import harmless, redact
 
 
@@ -20,7 +20,7 @@ class ConditionState:
     kind: str
     holds: bool
     since: datetime | None
-    state: tuple[str, ...]
+    state: tuple[Reason, ...]
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Explanation:
     rule: str
     not_checked: str  # why it could not be checked; '' when it could
     conditions: tuple[ConditionState, ...]
-    fires: tuple[str, ...]  # its sentences
+    fires: tuple[Finding, ...]
 
 
 def explain(rule: Rule, events: Iterable[Event], seen: Seen, now: datetime) -> Explanation:
@@ -42,14 +42,14 @@ def explain(rule: Rule, events: Iterable[Event], seen: Seen, now: datetime) -> E
         since = min((span.opened_at for span in still), default=None)
         parts = list(flat([part]))
         state = tuple(
-            f"{part.condition.kind}: {text}" if len(parts) > 1 else text
+            Reason("explain.part", {"kind": part.condition.kind, "state": known}) if len(parts) > 1 else known
             for part in parts
-            for text in part.detector.state(now)
+            for known in (plain(one) if isinstance(one, str) else one for one in part.detector.state(now))
         )
         known = since if since is not None and since.year > 1970 else None
         found.append(ConditionState(part.condition.kind, bool(still), known, state))
     findings = () if why else findings_of(rule, conditions, now)
-    fires = tuple(redact(finding.says) for finding in findings if finding.ended_at is None)
+    fires = tuple(finding for finding in findings if finding.ended_at is None)
     return Explanation(rule.id, why, tuple(found), fires)
 
 

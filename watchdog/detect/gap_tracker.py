@@ -10,9 +10,9 @@ from functools import partial
 from watchdog.detect.common import Captures, key_of
 from watchdog.detect.gap_sessions import MOST, Owner, Recent, Waiting, agree
 from watchdog.detect.gap_workers import Workers, few, stranger
-from watchdog.model import Event, Span
+from watchdog.model import Event, Reason, Span
 from watchdog.model.trace import Trace
-from watchdog.text import ago, harmless, spell
+from watchdog.text import harmless
 from watchdog.values import TYPE_CHECKING, Any, replace
 
 if TYPE_CHECKING:
@@ -495,33 +495,33 @@ class Detector:
             for wait in queue
         )
 
-    def state(self, now: datetime) -> list[str]:
+    def state(self, now: datetime) -> list[Reason | str]:
         """For explain: who waits, and how long still."""
         if self.waiting:
             self._catch_up(self._all(), now + INSTANT)
         if self.want.tool_calls:
             first = [queue[0] for queue in self.waiting.values()]
             self._ask_all((session, now) for wait in first for session in self._sessions(wait))
-        found = []
+        found: list[Reason | str] = []
         for key, queue in self.waiting.items():
             wait = queue[0]
-            worked = f", last progress {ago(wait.sign, now)}" if wait.sign > wait.opened.at else ""
             last = wait.failed_late or wait.failed
-            failed = f", last failure {ago(last, now)}" if last else ""
-            limit = spell(self._opens_at(wait) - wait.sign)
             calls = self._calls(self._sessions(wait), now) if self.want.tool_calls else None
-            whom = ""
+            whom: Reason | str = ""
             if calls is not None and calls.tools and self.want.tool_calls:
                 asks = any(tool in self.want.tool_calls.asks for tool in calls.tools)
-                whom = (
-                    ", waiting for the user"
-                    if asks
-                    else f", waiting for the tool {', '.join(calls.tools)}, or waiting for the user to allow it"
-                )
-            found.append(
-                f"{key or 'all'}: waiting for {spell(now - wait.opened.at)} (limit {limit}{worked}{failed}){whom}"
-            )
-        return found or ["nothing is waiting"]
+                tools = {"tools": tuple(calls.tools)}
+                whom = Reason("explain.for-user") if asks else Reason("explain.for-tool", tools)
+            fields = {
+                "key": key or Reason("explain.all"),
+                "waited": now - wait.opened.at,
+                "limit": self._opens_at(wait) - wait.sign,
+                "worked": Reason("explain.worked", {"at": wait.sign}) if wait.sign > wait.opened.at else "",
+                "failed": Reason("explain.failure", {"at": last}) if last else "",
+                "whom": whom,
+            }
+            found.append(Reason("explain.waiting", fields))
+        return found or [Reason("explain.nobody")]
 
 
 def _remember(memory: dict[Any, Any], key: object, value: object) -> None:

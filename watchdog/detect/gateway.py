@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from watchdog.detect.common import Captures
-from watchdog.model import Event, Line, Span
+from watchdog.model import Event, Line, Reason, Span
 from watchdog.text import ago
 from watchdog.values import TYPE_CHECKING, Any, dataclass
 
@@ -157,13 +157,16 @@ class Detector:
             quotes["exit_reason"] = reason or "—"
         return quotes
 
-    def state(self, now: datetime) -> list[str]:
+    def state(self, now: datetime) -> list[Reason | str]:
         """For explain: what is known of the process."""
         if self.fact is None:
-            return ["nothing is known of the process"]
+            return [Reason("explain.no-process")]
         facts = self.fact.facts
-        stopped = f"; its log shows a stop {ago(self.stopped_at, now)}" if self.stopped_at else ""
-        return [
-            f"the gateway is {facts.get('state')}{' as stated' if facts.get('stated') else ''}"
-            f"{', pid ' + facts['pid'] if facts.get('pid') else ''}{stopped} (wanted: {self.want.state})"
-        ]
+        fields = {
+            "process": facts.get("state", "unknown"),
+            "stated": Reason("explain.stated") if facts.get("stated") else "",
+            "pid": Reason("explain.pid", {"pid": facts["pid"]}) if facts.get("pid") else "",
+            "stopped": Reason("explain.stopped", {"at": self.stopped_at}) if self.stopped_at else "",
+            "wanted": self.want.state,
+        }
+        return [Reason("explain.process", fields)]

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from watchdog.detect.common import Captures, key_of, lines_of, longest, names_of, need_names, read_lines
 from watchdog.detect.series import Series, states
-from watchdog.model import Event, Line, Span
+from watchdog.model import Event, Line, Reason, Span
 from watchdog.text import harmless
 from watchdog.values import TYPE_CHECKING, dataclass
 
@@ -133,6 +133,6 @@ class Detector:
             for span in series.spans(now)
         ]
 
-    def state(self, now: datetime) -> list[str]:
+    def state(self, now: datetime) -> list[Reason | str]:
         """For explain: how near each key is to its limit."""
         return states(self.series, self.want.at_least, self.want.within, now)

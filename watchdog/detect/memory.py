@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from watchdog.detect.common import Captures
-from watchdog.model import Event, Line, Span
+from watchdog.model import Event, Line, Reason, Span
 from watchdog.text import size
 from watchdog.values import TYPE_CHECKING, Any, dataclass
 
@@ -79,13 +79,18 @@ class Detector:
         )
         return [event for event in readings if event.facts.get("pid") == readings[-1].facts.get("pid")]
 
-    def state(self, now: datetime) -> list[str]:
+    def state(self, now: datetime) -> list[Reason | str]:
         """For explain: the last reading, and the pace."""
         readings = self._of_this_life()
         if not readings:
-            return ["the memory of the gateway was not measured"]
+            return [Reason("explain.no-memory")]
         pace = growth(readings)
-        return [readings[-1].text + (f"; grows by {size(int(pace))} an hour" if pace else "; does not grow")]
+        text = {"text": readings[-1].text}
+        return [
+            Reason("explain.grows", {**text, "pace": size(int(pace))})
+            if pace
+            else Reason("explain.steady", text)
+        ]
 
 
 def growth(readings: Sequence[Event]) -> float | None:

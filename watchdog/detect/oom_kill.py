@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 from watchdog.detect.common import Captures, keep, lines_of
-from watchdog.model import Event, Line, Span
+from watchdog.model import Event, Line, Reason, Span
 from watchdog.values import TYPE_CHECKING, Any, dataclass
 
 if TYPE_CHECKING:
@@ -108,8 +108,6 @@ class Detector:
                 found.append(after)
         return found
 
-    def state(self, now: datetime) -> list[str]:
+    def state(self, now: datetime) -> list[Reason | str]:
         """For explain: what was seen."""
-        return [f"{event.at:%F %T} {event.text}" for event in self.kills[-5:]] or [
-            "nothing tells of a kill for memory"
-        ]
+        return [f"{event.at:%F %T} {event.text}" for event in self.kills[-5:]] or [Reason("explain.no-kill")]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from watchdog.detect.common import Captures
-from watchdog.model import Event, Line, Span
+from watchdog.model import Event, Line, Reason, Span
 from watchdog.values import TYPE_CHECKING, dataclass
 
 if TYPE_CHECKING:
@@ -56,6 +56,6 @@ class Detector:
         at = self.last.at
         return [Span("gateway", at, at, at, None, {"fds": count, "fd_limit": limit}, {}, (self.last,))]
 
-    def state(self, now: datetime) -> list[str]:
+    def state(self, now: datetime) -> list[Reason | str]:
         """For explain: the last reading."""
-        return [self.last.text if self.last else "the open files of the gateway were not counted"]
+        return [self.last.text if self.last else Reason("explain.no-files")]

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from watchdog.detect.common import KEEP_LAST, Captures
-from watchdog.model import Event, Span
-from watchdog.text import ago, spell
+from watchdog.model import Event, Reason, Span
 from watchdog.values import replace
 
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
@@ -130,15 +129,19 @@ def tidy(series: dict[str, Series], now: datetime) -> None:
         del series[key]
 
 
-def states(series: Mapping[str, Series], at_least: int, within: timedelta, now: datetime) -> list[str]:
-    """How near each key is to its limit, in words."""
-    found = []
+def states(
+    series: Mapping[str, Series], at_least: int, within: timedelta, now: datetime
+) -> list[Reason | str]:
+    """How near each key is to its limit, for explain."""
+    found: list[Reason | str] = []
+    limit = {"wanted": at_least, "within": within}
     for key, known in series.items():
         times = (
             known.times
             if known.current is not None
             else sum(now - event.at <= within for event in known.recent)
         )
-        last = f", last {ago(known.recent[-1].at, now)}" if known.recent else ""
-        found.append(f"{key or 'all'}: {times} of {at_least} within {spell(within)}{last}")
-    return found or [f"0 of {at_least} within {spell(within)}: no such line in the window"]
+        last = Reason("explain.last", {"at": known.recent[-1].at}) if known.recent else ""
+        fields = {**limit, "key": key or Reason("explain.all"), "times": times, "last": last}
+        found.append(Reason("explain.times", fields))
+    return found or [Reason("explain.never", limit)]

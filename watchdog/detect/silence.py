@@ -7,8 +7,7 @@ from datetime import datetime, timedelta
 
 from watchdog import config
 from watchdog.detect.common import Captures, in_each, key_of, longest, names_of, need_names
-from watchdog.model import Event, Line, Span
-from watchdog.text import ago, spell
+from watchdog.model import Event, Line, Reason, Span
 from watchdog.values import TYPE_CHECKING, dataclass, replace
 
 if TYPE_CHECKING:
@@ -107,16 +106,11 @@ class Detector:
         ]
         return [*self.closed, *(span for span in still if span is not None)]
 
-    def state(self, now: datetime) -> list[str]:
+    def state(self, now: datetime) -> list[Reason | str]:
         """For explain: how long it has been silent."""
-        found = []
+        found: list[Reason | str] = []
         for key, (event, _, following) in self.waiting.items():
-            went_on = (
-                f"went on after {spell(following - event.at)}"
-                if following
-                else f"silent for {spell(now - event.at)}"
-            )
-            found.append(
-                f"{key or 'all'}: last such line {ago(event.at, now)}, {went_on} (limit {spell(self.want.longer_than)})"
-            )
-        return found or ["no such line in the window"]
+            fields = {"key": key or Reason("explain.all"), "at": event.at, "limit": self.want.longer_than}
+            went_on = "explain.went-on" if following else "explain.silent"
+            found.append(Reason(went_on, {**fields, "span": (following or now) - event.at}))
+        return found or [Reason("explain.no-line")]

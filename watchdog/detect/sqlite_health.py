@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from watchdog.detect.common import Captures
-from watchdog.model import Event, Line, Span
+from watchdog.model import Event, Line, Reason, Span
 from watchdog.text import harmless
 from watchdog.values import TYPE_CHECKING, dataclass
 
@@ -107,6 +107,6 @@ class Detector:
             for event in self.seen
         ]
 
-    def state(self, now: datetime) -> list[str]:
+    def state(self, now: datetime) -> list[Reason | str]:
         """For explain: the verdict on each database."""
-        return self.looked or ["no such database in this home"]
+        return [*self.looked] or [Reason("explain.no-database")]

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from watchdog.detect.common import Captures, keep, need_names, read_lines
 from watchdog.detect.sqlite_health import read_databases
-from watchdog.model import Event, Line, Span
-from watchdog.text import ago, harmless
+from watchdog.model import Event, Line, Reason, Span
+from watchdog.text import harmless
 from watchdog.values import TYPE_CHECKING, dataclass, replace
 
 if TYPE_CHECKING:
@@ -96,15 +96,16 @@ class Detector:
                 )
         return found
 
-    def state(self, now: datetime) -> list[str]:
+    def state(self, now: datetime) -> list[Reason | str]:
         """For explain: what is missing, and what Hermes complains of."""
-        found = [
-            f"{event.facts['database']} lacks {event.facts.get('missing') or event.facts['wanted']}"
-            for event in self.lacking
-        ]
+        found: list[Reason | str] = []
+        for event in self.lacking:
+            what = event.facts.get("missing") or event.facts["wanted"]
+            found.append(Reason("explain.lacks", {"database": event.facts["database"], "what": what}))
         for column, (_, evidence) in self.complaints.items():
-            found.append(f"the log complains of '{harmless(column, 60)}', last {ago(evidence[-1].at, now)}")
-        return found or ["no column is missing and the log complains of none"]
+            fields = {"column": harmless(column, 60), "at": evidence[-1].at}
+            found.append(Reason("explain.complains", fields))
+        return found or [Reason("explain.all-columns")]
 
 
 def _names(columns: str) -> set[str]:

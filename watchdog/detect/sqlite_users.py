@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from watchdog.detect.common import Captures
 from watchdog.detect.sqlite_health import read_databases
-from watchdog.model import Event, Line, Span
+from watchdog.model import Event, Line, Reason, Span
 from watchdog.values import TYPE_CHECKING, dataclass
 
 if TYPE_CHECKING:
@@ -54,6 +54,6 @@ class Detector:
         quotes = {"holders": ", ".join(self.users)} if self.users else {}
         return [Span("", LONG_AGO, LONG_AGO, now, quotes=quotes)]
 
-    def state(self, now: datetime) -> list[str]:
+    def state(self, now: datetime) -> list[Reason | str]:
         """For explain: who has it open."""
-        return self.users or ["nobody that can be seen has it open beside the gateway"]
+        return [*self.users] or [Reason("explain.no-users")]

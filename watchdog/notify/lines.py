@@ -85,6 +85,7 @@ def unproved(plan: Plan, context: MessageContext) -> list[str]:
 def headline_of(lead: Subject, own: Sequence[Subject], context: MessageContext) -> str:
     """The rule's own headline, counting those of its kind; its title where it has none."""
     same = [subject for subject in own if subject.rule == lead.rule] or [lead]
+    same = [subject for subject in same if subject.over_at is None] or same
     oldest = min(same, key=lambda subject: subject.since)
     key = context.words.rule_key(lead.rule, "headline", oldest.says.fields)
     if key not in context.words.texts or oldest.says.key == "plain":

@@ -17,6 +17,7 @@ from watchdog.notify.choose import Proposal, Restraint, Selection, related_incid
 from watchdog.notify.compose import compose, daily, weekly
 from watchdog.notify.context import Command, MessageContext
 from watchdog.notify.deliver import Messenger
+from watchdog.notify.sanitize import fit
 from watchdog.notify.translate import read_words, with_rules
 from watchdog.store import Store, audit, messages
 from watchdog.store.messages import Memory, News, NotificationRecord, Subject
@@ -36,7 +37,7 @@ def messenger(store: Store, settings: Settings, book: Rulebook, home: str, now: 
     context = MessageContext(
         now,
         machine_and_home(notify.host or host_name(), home, command),
-        replace(words, command=str(command), program=command.program),
+        replace(words, command=str(command), program=command.program, profile=fit(profile_of(home), 16)),
         {rule.id: rule for rule in book.rules},
         command,
         notify.quote_logs,
@@ -194,8 +195,13 @@ def machine_and_home(host: str, home: str, command: Command) -> str:
     """The machine; with the profile, or the home, where a message could be about another one of the same machine."""
     if "--home" not in command.options:
         return host
+    return f"{host}, {profile_of(home) or home}"
+
+
+def profile_of(home: str) -> str:
+    """The name of a profile; '' for any other home."""
     above, name = os.path.split(home)
-    return f"{host}, {name if os.path.basename(above) == 'profiles' else home}"
+    return name if os.path.basename(above) == "profiles" else ""
 
 
 def words_of(error: BaseException, home: str, state: str, config: str) -> str:

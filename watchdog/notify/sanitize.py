@@ -99,10 +99,14 @@ _MARKUP = re.compile(r"[\\`*_\[\]<>~|]|^#+|^(?=\d+\.)|^[-+]")
 
 
 def headline(title: str, words: Words) -> str:
-    """A title for a lock screen, with the language's prefix where it does not name the gateway itself."""
+    """A title for a lock screen: after the profile where it fits, with the language's prefix where it does not name
+    the gateway itself.
+    """
     prefix = words("prefix")
     named = prefix.rstrip(" :：") in title
-    return fit(title if named else prefix + title, HEADLINE)
+    title = title if named else prefix + title
+    whole = words("of-profile", profile=words.profile, title=title) if words.profile else title
+    return fit(whole if len(whole) <= HEADLINE else title, HEADLINE)
 
 
 def full_text(notification: Notification, more: Sequence[str] = (), limit: int = BODY) -> str:

@@ -130,6 +130,7 @@ class Words:
     zone: tzinfo | None = None  # where the reader is; None: where the machine is
     command: str = PROGRAM  # how a person calls this watchdog for this home
     program: str = PROGRAM  # the same without the options of a home
+    profile: str = ""  # the profile that messages are about
 
     def __call__(self, key: str, /, **fields: object) -> str:
         return _form(self.texts[key], fields).format(**{**self.ourselves, **fields})

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from watchdog.config.rulebook import Rulebook
+from watchdog.errors import WatchdogError
 from watchdog.job import Job
-from watchdog.model import Incident, Reason, plain
+from watchdog.model import Finding, Incident, Reason, plain
 from watchdog.notify.run import own_command
 from watchdog.notify.translate import Words, read_words, sentence, with_rules
 from watchdog.text import clock, harmless, redact
@@ -42,12 +43,18 @@ class Reader(Words):
         """A phrase in this language; other text as it is."""
         return self.reason(plain(text))
 
+    def via(self, way: str) -> str:
+        """The way by which an answer came: 'command line' or 'ntfy/anna' of the store."""
+        kind, place = way.partition("/")[::2]
+        named = self(f"via.{kind}") if self.has(f"via.{kind}") else harmless(kind)
+        return f"{named}/{harmless(place)}" if place else named
+
     def title(self, incident: Incident) -> str:
         key = self.rule_key(incident.rule, "title", incident.fields)
         return str(self.texts.get(key) or incident.title or incident.rule)
 
-    def says(self, incident: Incident) -> str:
-        """An incident's sentence from its rule and fields; as it was stored when one of the two is missing."""
+    def says(self, incident: Incident | Finding) -> str:
+        """The sentence of an incident or finding from its rule and fields; as it was stored when one of the two is missing."""
         key = self.rule_key(incident.rule, "say", incident.fields)
         template = str(self.texts.get(key, ""))
         if template and (incident.fields or "{" not in template):
@@ -74,6 +81,17 @@ def reader_of(language: str, book: Rulebook | None, now: datetime) -> Reader:
 
 def reader_for(job: Job, language: str | None = None) -> Reader:
     """The reader of one home's reports: in the language of the settings, with commands that work as they stand."""
+    return _calling(reader_of(language or job.settings.notify.language, job.book, job.now), job)
+
+
+def reader_anyhow(job: Job, language: str | None = None) -> Reader:
+    """The same for commands that must work where the rules or settings cannot be read: in English then."""
+    try:
+        return reader_for(job, language)
+    except WatchdogError:
+        return _calling(reader_of(language or "en", None, job.now), job)
+
+
+def _calling(reader: Reader, job: Job) -> Reader:
     own = own_command(str(job.home), str(job.state), str(job.config))
-    reader = reader_of(language or job.settings.notify.language, job.book, job.now)
     return replace(reader, command=str(own), program=own.program)

@@ -40,6 +40,7 @@ class Key(StrEnum):
     BLIND = "status.why.blind"
     EDIT = "status.why.edit"
     NO_SCHEDULE = "status.why.no-schedule"
+    NO_CRON = "status.why.no-cron"
     NO_CHECK = "status.why.no-check"
     LATE = "status.why.late"
     GATEWAY_DOWN = "status.why.gateway-down"
@@ -185,6 +186,8 @@ def _yellow(status: Status) -> Iterator[Signal]:
         yield signal(Key.LATE, span=status.now - status.last)
     if status.schedule is None and (status.last is None or status.late):
         yield signal(Key.NO_SCHEDULE)
+    if status.schedule is not None and status.schedule.key == "schedule.no-cron":
+        yield signal(Key.NO_CRON)
     if status.low_disk and status.free is not None:
         yield signal(Key.DISK, size=size(status.free))
     if status.expects_backups and (old := _old_backups(status)):

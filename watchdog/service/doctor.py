@@ -9,10 +9,8 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from watchdog import __version__
@@ -31,7 +29,7 @@ from watchdog.notify.deliver import is_known_address
 from watchdog.notify.run import own_command
 from watchdog.notify.translate import in_english
 from watchdog.reports.status import Status
-from watchdog.service.install import interpreter
+from watchdog.service.install import cron_runs, interpreter
 from watchdog.service.setup import find_homes
 from watchdog.service.status import schedule_status
 from watchdog.sources.process import blind
@@ -335,22 +333,6 @@ def replies(job: Job) -> Iterator[Check]:
             yield answer(name, BAD, key, names=names)
         else:
             yield answer(name, OK, "reply.well", names=tuple(each.name for each in channel.approvers))
-
-
-CRON_DAEMONS = {"cron", "crond", "fcron", "supercronic", "bcron-sched", "dcron", "cronie"}
-
-
-def cron_runs() -> bool | None:
-    """Whether a cron daemon is at work here; None where that cannot be seen."""
-    names = set()
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        with suppress(OSError):
-            names.add(Path(f"/proc/{pid}/comm").read_text().strip())
-    if names & CRON_DAEMONS:
-        return True
-    hidden = not os.path.exists("/proc/1/comm")  # hidepid: processes of others are not shown
-    by_systemd = os.path.exists("/usr/lib/systemd/system-generators/systemd-crontab-generator")
-    return None if hidden or by_systemd else False
 
 
 def schedule(job: Job, status: Status, cron: Callable[[], bool | None] = cron_runs) -> Check:

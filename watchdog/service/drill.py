@@ -59,7 +59,7 @@ def drill(
     need_somebody(job)
     with Store.in_memory() as store:
         post = messenger(store, job.settings, job.book, str(job.home), job.now)
-        plan = _plan(job, post)
+        plan = _plan(job, post, wait)
         plan = replace(plan, id=record.ask(store, plan, job.now))
         number, notification = _question(plan, post)
         asked, problems = approval.ask_questions(
@@ -85,7 +85,7 @@ def _host_line(plan: Plan, post: Messenger) -> str:
     return post.context.text("drill.type", code=code)
 
 
-def _plan(job: Job, post: Messenger) -> Plan:
+def _plan(job: Job, post: Messenger, wait: timedelta) -> Plan:
     """A plan without steps: whatever is answered, there is nothing to do."""
     made = Plan(
         post.context.text("drill.title"),
@@ -94,7 +94,7 @@ def _plan(job: Job, post: Messenger) -> Plan:
         (),
         (Reason("drill.step"),),
         "",
-        lasts=timedelta(minutes=10),
+        lasts=max(wait, timedelta(minutes=1)),
         host=job.settings.notify.host or host_name(),
         home=str(job.home),
     )

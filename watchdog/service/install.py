@@ -11,6 +11,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
@@ -247,6 +248,22 @@ def write_crontab(text: str, run: Ask = ask) -> None:
         raise WatchdogError(f"crontab: {done.errors.strip()}; the old crontab is as it was")
     if text.strip() and read_crontab(run) != text:
         raise WatchdogError("the crontab is not what was written to it; look at it with 'crontab -l'")
+
+
+CRON_DAEMONS = {"cron", "crond", "fcron", "supercronic", "bcron-sched", "dcron", "cronie"}
+
+
+def cron_runs() -> bool | None:
+    """Whether a cron daemon is at work here; None where that cannot be seen."""
+    names = set()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError):
+            names.add(Path(f"/proc/{pid}/comm").read_text().strip())
+    if names & CRON_DAEMONS:
+        return True
+    hidden = not os.path.exists("/proc/1/comm")  # hidepid: processes of others are not shown
+    by_systemd = os.path.exists("/usr/lib/systemd/system-generators/systemd-crontab-generator")
+    return None if hidden or by_systemd else False
 
 
 def unit_folder(root: bool) -> Path:

@@ -16,6 +16,7 @@ from watchdog.gateway.containers import mounted_folders
 from watchdog.gateway.inside import every_process
 from watchdog.gateway.units import SYSTEM, speaking_of_hermes
 from watchdog.job import is_home, profiles, user_home
+from watchdog.notify.translate import Words
 from watchdog.system.procfs import open_files
 
 USUAL = (Path("/opt/hermes"), Path("/var/lib/hermes"), Path("/root/.hermes"), Path("/opt/data"))
@@ -108,39 +109,14 @@ def apprise(url: str) -> Phone:
     return Phone(url)
 
 
-def settings_text(phone: Phone, language: str, config: Path) -> str:
+def settings_text(phone: Phone, words: Words, config: Path) -> str:
     """The settings with the meaning of each line beside it."""
-    lines = [
-        "# Settings of hermes-watchdog. Every setting with its default: hermes-watchdog settings show",
-        "# Check this file after an edit: hermes-watchdog rules lint",
-        "",
-        "notify:",
-        f"  language: {language}              # of messages, status and report: en or zh",
-        "  # timezone: Europe/Berlin   # where you are; default: the machine's zone",
-        "  # quiet_hours: '23:00-07:00'   only critical messages come through",
-        "  # daily_summary: '09:00'",
-    ]
+    text = words("settings.head", language=words.language)
     if phone.target:
-        lines += [
-            "  targets:",
-            "    - name: phone",
-            f"      url_file: {config / 'phone.url'}   # the address is a secret and stays in this file",
-            "      at_least: low        # info, low, medium, high or critical",
-        ]
+        text += words("settings.target", path=config / "phone.url")
     if phone.channel:
-        lines += [
-            "",
-            "replies:",
-            "  wait: 2m                  # how long a check that asks waits for the answer",
-            "  channels:",
-            *(f"    {line}" for line in phone.channel),
-        ]
-    lines += [
-        "",
-        "# approval:",
-        "#   auto: [add-missing-columns]   fixes that may run without asking; none by default",
-    ]
-    return "\n".join(lines) + "\n"
+        text += words("settings.replies") + "".join(f"    {line}\n" for line in phone.channel)
+    return text + words("settings.tail")
 
 
 def write_settings(config: Path, phone: Phone, text: str) -> list[Path]:

@@ -68,7 +68,7 @@ def gather(job: Job, measure: Measure = machine_of, crontab: Crontab | None = No
         backups=tuple(newest_backup(job, Path(path)) for path in databases(job.home)),
         expects_backups=job.settings.backups,
         **known,
-        **schedule_of(job, known.get("last"), crontab),
+        **_at_work(schedule_of(job, known.get("last"), crontab)),
     )
 
 
@@ -144,6 +144,14 @@ def newest_backup(job: Job, path: Path) -> BackupAge:
         return BackupAge(name)
     newest = max(reports, key=lambda report: report.at)
     return BackupAge(name, datetime.fromisoformat(newest.at), sum(newest.rows.values()))
+
+
+def _at_work(known: dict[str, Any]) -> dict[str, Any]:
+    """The schedule; without a next check where no cron daemon makes one."""
+    by = known["schedule"]
+    if by is None or by.key != "schedule.cron" or install.cron_runs() is not False:
+        return known
+    return {**known, "schedule": Reason("schedule.no-cron", {"by": by}), "next": None}
 
 
 def schedule_of(job: Job, last: datetime | None, crontab: Crontab | None = None) -> dict[str, Any]:
