@@ -33,7 +33,7 @@ class OneOf:
 
 
 @dataclass(frozen=True)
-class Command:
+class NotedCommand:
     """A command, or a part of one."""
 
     run: Run | None
@@ -44,7 +44,7 @@ class Command:
     where: bool  # whether it takes --home, --config and --state
 
 
-COMMANDS: dict[str, Command] = {}  # "plans", "rules list": those whose module was loaded
+COMMANDS: dict[str, NotedCommand] = {}  # "plans", "rules list": those whose module was loaded
 
 
 def command(name: str, *options: Option | OneOf, text: str = "", about: str = "", **more: bool) -> Any:
@@ -52,7 +52,7 @@ def command(name: str, *options: Option | OneOf, text: str = "", about: str = ""
 
     def noted(run: Run) -> Run:
         flags = {"json": True, "where": True, **more}
-        COMMANDS[name] = Command(run, options, text or dedented(run.__doc__ or ""), about, **flags)
+        COMMANDS[name] = NotedCommand(run, options, text or dedented(run.__doc__ or ""), about, **flags)
         return run
 
     return noted
@@ -60,7 +60,7 @@ def command(name: str, *options: Option | OneOf, text: str = "", about: str = ""
 
 def parts_of(name: str, text: str, description: str = "") -> None:
     """Notes a command that only has parts: `rules` of `rules list`."""
-    COMMANDS[name] = Command(None, (), text, description, False, False)
+    COMMANDS[name] = NotedCommand(None, (), text, description, False, False)
 
 
 def dedented(text: str) -> str:

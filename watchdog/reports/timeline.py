@@ -49,7 +49,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Row:
+class TimelineRow:
     name: str
     count: str
     bars: tuple[Bar, ...]
@@ -64,7 +64,7 @@ class Tick:
     text: str
 
 
-def timeline(past: Past, reader: Reader) -> list[Row]:
+def timeline(past: Past, reader: Reader) -> list[TimelineRow]:
     """All rows; bars that lie close together become one until no more than BARS are left."""
     rows = _rows(past, reader)
     for distance in (2.0, 8.0, 20.0, 50.0, 125.0, WIDE):
@@ -77,8 +77,8 @@ def timeline(past: Past, reader: Reader) -> list[Row]:
     return merged
 
 
-def _rows(past: Past, reader: Reader) -> list[Row]:
-    rows = [Row(reader("report.checks-row"), f"{past.checks:,}", _check_bars(past, reader))]
+def _rows(past: Past, reader: Reader) -> list[TimelineRow]:
+    rows = [TimelineRow(reader("report.checks-row"), f"{past.checks:,}", _check_bars(past, reader))]
     gaps = _gaps(past, [gap for gap in past.unseen if not gap.source], reader)
     by_rule: dict[str, list[PastIncident]] = {}
     for each in past.incidents:
@@ -86,16 +86,16 @@ def _rows(past: Past, reader: Reader) -> list[Row]:
     for rule in sorted(by_rule)[:ROWS]:
         bars = tuple(_incident_bar(past, each, reader) for each in by_rule[rule])
         name = reader.title(by_rule[rule][0].incident)
-        rows.append(Row(name, reader("report.bars", count=len(bars)), bars, gaps))
+        rows.append(TimelineRow(name, reader("report.bars", count=len(bars)), bars, gaps))
     if len(by_rule) > ROWS:
-        rows.append(Row(reader("report.more", count=len(by_rule) - ROWS), "", ()))
+        rows.append(TimelineRow(reader("report.more", count=len(by_rule) - ROWS), "", ()))
     done = [action for action in past.actions if action.state in ("done", "failed")]
     if done:
         marks = tuple(_mark(past, action, reader) for action in done)
-        rows.append(Row(reader("report.actions-row"), str(len(marks)), marks))
+        rows.append(TimelineRow(reader("report.actions-row"), str(len(marks)), marks))
     for source in sorted({gap.source for gap in past.unseen if gap.source})[:ROWS]:
         blind = _gaps(past, [gap for gap in past.unseen if gap.source == source], reader)
-        rows.append(Row(reader("report.not-seen", source=harmless(source, 100)), "", blind))
+        rows.append(TimelineRow(reader("report.not-seen", source=harmless(source, 100)), "", blind))
     return rows
 
 
