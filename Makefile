@@ -132,6 +132,7 @@ bench: $(VENV)/.ready  ## cost of a check and speed of a replay, beside other to
 bench-databases: $(VENV)/.ready  ## rows saved per kind of damage, beside other tools; then thousands of generated faults
 	$(RUN)/python bench/databases.py
 	$(RUN)/python bench/databases.py --rounds 3000
+	$(RUN)/python bench/databases.py --rounds 3000 --harder
 
 # The wheel of this checkout is what the lab runs, unless LAB_WATCHDOG names another hermes-watchdog.
 LAB = export LAB_WATCHDOG="$${LAB_WATCHDOG:-$$($(RUN)/python tests/lab/parts.py watchdog)}" && $(RUN)/python -m pytest tests/lab -rfEs --tb=short --durations=5

@@ -2,7 +2,7 @@
 the marks.
 
     python bench/databases.py [--rows 600] [--seeds 2] [--hermes VENV] [--write]
-    python bench/databases.py --rounds 2000 [--from 0]
+    python bench/databases.py --rounds 2000 [--from 0] [--harder]
 
 The second way plays generated databases and faults (tests/sqlite/generated.py) and prints every round in which
 the heal said something that is not so; exit 1 if there is any.

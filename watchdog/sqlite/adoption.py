@@ -252,6 +252,8 @@ class Losses(Adoption):
             gaps -= 1  # the table may have been empty
         here = tally.saved + tally.reconstructed
         least = max(sure, self._broken(name) + gaps - self.found.get(name, 0))
+        if self.pages.image.stale:  # an index may be older than its table
+            least = 0
         before = (known.rows or {}).get(name, 0) - here
         hidden = self._hidden(name) if tally.unplaced else 0
         unnamed = tally.unplaced + tally.freed + hidden

@@ -37,6 +37,7 @@ from watchdog.sqlite.layout import Layout, impossible
 
 UNKNOWN, TREE, OVERFLOW, FREE, CONTESTED = range(5)
 DEEPEST = 20
+SMALLEST = 4  # bytes of a cell, as SQLite counts them
 HIDDEN = "bytes of its page belong to no row and are not free"
 OVERLAPS = "it overlaps another row"
 DOUBLE = "its page is there twice: one of the two was written over another page"
@@ -90,6 +91,7 @@ class Pages:
         self.freed: set[int] = set()  # pages of trees that the list of free pages names, too
         self.doubles: set[int] = set()  # leaves that are there twice
         self._hidden = bytearray(image.pages + 1)  # per page: 0 not looked at, 1 hides nothing, 2 hides bytes
+        self._chained = bytearray(image.pages + 1)  # leaves whose overflow pages are claimed
         self.tick = tick or (lambda pages: None)
         lock = (1 << 30) // image.page_size + 1  # SQLite never uses the page with its lock bytes
         if lock <= image.pages:
@@ -251,6 +253,9 @@ class Pages:
     def claim_overflow(self, tree: Tree) -> None:
         """Claim the overflow pages of a tree's rows; a page that two rows want belongs to neither."""
         for number in (*tree.leaves, *tree.inner):
+            if self._chained[number]:
+                continue
+            self._chained[number] = 1
             self.tick(1)
             page = self.image.btree(number)
             data, skip, most = page.data, *_fits_on_page(page.kind, self.image.usable)
@@ -364,7 +369,8 @@ class Pages:
         """Whether a page has bytes that are neither a cell nor free: a cell that it no longer counts."""
         if not self._hidden[number]:
             page = self.image.btree(number)
-            self._hidden[number] = 2 if hidden_bytes(page, number, self.image.usable) else 1
+            hidden = hidden_bytes(page, number, self.image.usable)
+            self._hidden[number] = 2 if hidden >= SMALLEST else 1
         return self._hidden[number] == 2
 
     def sampled(self, tree: Tree, most: int) -> Iterator[ScannedRow]:

@@ -19,6 +19,7 @@ from watchdog.sqlite.page_scan import (
     DOUBLE,
     FREE,
     FREED,
+    HIDDEN,
     MISPLACED,
     TREE,
     UNKNOWN,
@@ -124,7 +125,8 @@ class _Salvage(Losses):
             tally.freed += 1
             return
         tally.destroyed += 1
-        self.broken.setdefault(name, []).append(row.rowid if layout.rowid else 0)
+        if row.doubt != HIDDEN:  # else it may be the head of the page that is wrong
+            self.broken.setdefault(name, []).append(row.rowid if layout.rowid else 0)
         # a number that another row has, or that was read twice, is as damaged as the rest of the cell
         if not (row.rowid and layout.rowid and self.fresh.lose(name, row.rowid)):
             tally.unplaced += 1
@@ -279,6 +281,7 @@ class _Salvage(Losses):
         layouts = [layout for layout in self.survey.layouts.values() if layout.rowid]
         for number in stray_leaves(self.pages)[0]:
             leaf = Tree("", number, True, leaves=array("I", [number]))
+            self.pages.claim_overflow(leaf)
             rows = [row.values for row in self.pages.rows(leaf) if row.values is not None]
             names = {layout.table for layout in best(layouts, rows)} if rows else set()
             if len(names) > 1:  # of tables of one shape it is the one that does not have these numbers yet

@@ -260,8 +260,8 @@ def _hear_pages(survey: Survey, found: Testimony) -> None:
             tree.leaves.append(number)
             rows = [row.values for row in pages.rows(tree) if row.values is not None]
             fitting = {layout.table for layout in best(layouts, rows)} if rows else set()
-            if not fitting and (kind or not pages.free_complete):
-                continue  # of an index; or deleted, and the list of free pages that named it is damaged
+            if not fitting and kind:
+                continue  # of an index
             if fitting & (found.proven | survey.inner):
                 continue
             table = min(fitting) if len(fitting) == 1 else ""
