@@ -66,7 +66,7 @@ class ActiveCondition:
             return whys[0] if all(whys) else ""
         needed = sorted({line.source for _, line, required in self.lines if required})
         source = next((source for source in needed if source in blind), None)
-        return phrase("blind.of", "{source}: {why}", source=source, why=blind[source]) if source else ""
+        return phrase("explain.blind", "{source}: {why}", source=source, why=blind[source]) if source else ""
 
 
 def activate(rules: Iterable[Rule]) -> dict[str, list[ActiveCondition]]:
