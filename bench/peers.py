@@ -41,8 +41,8 @@ def patterns(book: Rulebook) -> list[str]:
             # A word of the vocabulary is several patterns.
             for pattern in getattr(line.pattern, "patterns", (line.pattern,)) if line.pattern else ():
                 plain = _without_lookahead(_NAMED.sub("(?:", pattern.text)).removeprefix("(?s)")
-                # The end that our records have is ours alone: chat text is cut.
-                found[plain.removesuffix("$")] = None
+                # They look at single lines, and the end that our records have is ours alone: chat text is cut.
+                found[plain.partition(r"[^\n]*\n")[0].removesuffix("$")] = None
     return list(found)
 
 
