@@ -103,7 +103,9 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
             replies=ReplySettings(channels),
         )
         # As the readers leave it: chat text is cut when it is read; the rest is caught here.
-        evidence = (Event(NOW, "gateway.log", LINE, more=f"Traceback … msg='{IN_LOGS['chat text']}'"),)
+        event = Event(NOW, "gateway.log", LINE)
+        event.more = f"Traceback … msg='{IN_LOGS['chat text']}'"
+        evidence = (event,)
         one = incident(
             key=f"telegram/{IN_LOGS['chat']}", says=LINE, title=LINE, advice=LINE, evidence=evidence
         )

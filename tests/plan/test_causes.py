@@ -78,12 +78,9 @@ def test_each_cause_has_a_verdict_with_a_reason(rule, restart):
     ],
 )
 def test_what_a_dying_gateway_says_of_itself_can_only_forbid_a_restart(text, why):
-    dead = incident(
-        "gateway-down",
-        "gateway",
-        "start-gateway",
-        evidence=(Event(START, "gateway.log", "crashed", more=text),),
-    )
+    crashed = Event(START, "gateway.log", "crashed")
+    crashed.more = text
+    dead = incident("gateway-down", "gateway", "start-gateway", evidence=(crashed,))
     assert verdict(dead).restart == USELESS and why in in_english(verdict(dead).why)
 
 

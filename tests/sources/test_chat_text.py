@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import UTC
 from random import Random
 
 import pytest
+from effort import rounds
 
+from watchdog.config.rulebook import LineSelection
 from watchdog.config.rules import shipped_vocabulary
+from watchdog.model import Line
 from watchdog.sources.chat_text import ChatText
+from watchdog.sources.localtime import LocalClock
+from watchdog.sources.records import RecordReader, Wanted
 
+HEADER = "2026-05-19 10:15:00,000 INFO gateway.run: "
 WHO = "inbound message: platform=telegram user=Ann chat=1"
+TURN = "conversation turn: session=s1 model=m provider=p platform=telegram history=4"
 PARTS = [
     WHO, WHO, "inbound message: platform=telegram user=", "Ann", " chat=1", " chat=99", " msg='", " msg='hi'", ' msg="it\'s"', "'", "''", '"', "\\", "\\'",
     "hello", "数据", "\n", "\r", " ", "=", " reply_to_id=None reply_to_text=''", " reply_to_id=7 reply_to_text='x'", "\n2026-05-19 10:15:00,000 INFO x: y",
@@ -20,24 +28,31 @@ def chat() -> ChatText:
     return ChatText(shipped_vocabulary().with_chat_text())
 
 
-def test_an_inbound_record_of_somebody_who_was_met_is_read_as_one_of_a_stranger():
-    random, met, careful = Random(7), chat(), chat()
-    first = f"{WHO} msg='first'\n".encode()
-    assert met.cut_honest(first, 0, len(first)) is not None
+def reader(plain: bool) -> RecordReader:
+    words = shipped_vocabulary().words
+    lines = [Line("gateway.log", LineSelection(words[word])) for word in ("inbound", "turn-began")]
+    return RecordReader("gateway.log", LocalClock(UTC), Wanted(lines, chat(), plain=plain))
+
+
+def read_by(engine: RecordReader, block: str) -> list[tuple[object, ...]]:
+    events = engine.records("gateway.log", 0, block.encode(), b"")
+    return [(event.text, event.more, event.facts, event.matches, event.ambiguous) for event in events]
+
+
+def test_a_record_of_somebody_who_was_met_is_read_as_one_of_a_stranger():
+    random, quick, careful = Random(7), reader(plain=False), reader(plain=True)
+    blocks = [f"{HEADER}{who} msg='first'\n" for who in (WHO, TURN)]
+    for _ in range(rounds(6_000)):
+        who = random.choice((WHO, WHO, TURN, ""))
+        parts = random.choices([*PARTS, " queued=True", " origin=x"], k=random.randrange(1, 7))
+        end = random.choice(("\n", "\n", "'\n", "'\r\n"))
+        blocks.append(f"{HEADER}{who}{''.join(parts)}{end}")
     read = 0
-    for _ in range(60_000):
-        text = (
-            WHO * (random.random() < 0.7)
-            + "".join(random.choices(PARTS, k=random.randrange(1, 7)))
-            + "'" * (random.random() < 0.5)
-            + "\n"
-        )
-        block = text.encode()
-        told = met.cut_honest(block, 0, len(block))
-        if told is not None:
-            read += 1
-            assert (*told[:2], "") == careful.cut(text.rstrip("\n").rstrip("\r")), text
-    assert read > 300
+    for block in blocks:
+        found = read_by(quick, block)
+        assert found == read_by(careful, block), block
+        read += len(found)
+    assert read > 1000
 
 
 @pytest.mark.parametrize(
@@ -53,9 +68,6 @@ def test_fields_after_the_words_are_read_over(tail):
 def test_a_field_that_changes_what_the_line_means_is_kept():
     tail = " reply_to_id=None reply_to_text='' queued=True"
     assert chat().cut(f"{WHO} msg='hi'{tail}")[0].endswith(" chat=1 queued=True")
-    raw = f"{WHO} msg='hi'{tail}\n".encode()
-    found = chat().cut_honest(raw, 0, len(raw))
-    assert found is not None and found[0].endswith(" chat=1 queued=True")
 
 
 # Names and words that a person may choose so that the real fields look like an appendix of forged ones.
@@ -85,8 +97,8 @@ def test_no_name_passes_the_real_fields_off_as_an_appendix(name, words, reply, q
 def test_no_mixture_of_quotes_and_fields_is_read_as_another_chat():
     random = Random(11)
     pieces = ["'", '"', "\\", " ", "=", "x", " k=", " k='", ' k="', " chat=7", " msg='hi'", " msg=\"hi\"", " q=1", " reply_to_id=1", "\n"]  # fmt: skip
-    reader = chat()
-    for _ in range(60_000):
+    cutter, quick, careful = chat(), reader(plain=False), reader(plain=True)
+    for _ in range(rounds(10_000)):
         name, words, reply = ("".join(random.choices(pieces, k=random.randrange(0, 7))) for _ in range(3))
         tails = random.choice(
             [
@@ -96,21 +108,18 @@ def test_no_mixture_of_quotes_and_fields_is_read_as_another_chat():
             ]
         )
         line = f"inbound message: platform=telegram user={name} chat=42 msg={words!r}{tails}"
-        text, _, why = reader.cut(line)
+        text, _, why = cutter.cut(line)
         assert why or text.startswith("inbound message: platform=telegram user=… chat=42"), line
-        raw = f"{line}\n".encode()
-        found = reader.cut_honest(raw, 0, len(raw))
-        assert found is None or (*found[:2], "") == reader.cut(line), line
+        assert read_by(quick, f"{HEADER}{line}\n") == read_by(careful, f"{HEADER}{line}\n"), line
 
 
 def test_a_turn_that_is_read_in_bytes_is_read_as_the_careful_way_does():
-    random, reader, read = Random(13), chat(), 0
+    random, quick, careful, read = Random(13), reader(plain=False), reader(plain=True), 0
     pieces = ["'", '"', "\\", " ", "=", "x", " history=2", " msg='hi'", " msg=\"hi\"", " msg=''", " origin=background", " k='v'", "\r", "数"]  # fmt: skip
-    for _ in range(30_000):
+    for _ in range(rounds(6_000)):
         middle, words, tail = ("".join(random.choices(pieces, k=random.randrange(0, 4))) for _ in range(3))
-        line = f"conversation turn: session=s1 model=m{middle} history=4 msg='{words}'{tail}"
-        raw = f"{line}\n".encode()
-        if (found := reader.cut_honest(raw, 0, len(raw))) is not None:
-            read += 1
-            assert (*found[:2], "") == reader.cut(line.rstrip("\r")), line
+        block = f"{HEADER}conversation turn: session=s1 model=m{middle} platform=telegram history=4 msg='{words}'{tail}\n"
+        found = read_by(quick, block)
+        assert found == read_by(careful, block), block
+        read += len(found)
     assert read > 300

@@ -99,15 +99,10 @@ class Pattern:
             return None, -1
 
     @property
-    def in_bytes(self) -> tuple[Any, int]:
-        """(what matches a text of ASCII as bytes, up to which length); None where only `match` can do it."""
+    def in_bytes(self) -> tuple[bytes, int] | None:
+        """(the same for re and a text of ASCII as bytes, up to which length); None where only `match` can do it."""
         length = _SAFE_LENGTH.get(self.study.degree, 0) if self.study.degree is not None else 0
-        if not length or not self.text.isascii():
-            return None, 0
-        try:
-            return re.compile(as_re(self.text).encode()), length
-        except re.error:
-            return None, 0
+        return (as_re(self.text).encode(), length) if length and self.text.isascii() else None
 
     @property
     def plain(self) -> bool:

@@ -21,8 +21,6 @@ CAUSE = "cause"  # what the cause is called among the captures
 ID = regex(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 REFERENCE = regex(rf"({ID.pattern})(?:/({ID.pattern}))?(?:\[(\w+)=([^\s\[\]]+)\])?")
 ANY = "any"
-DIGITS = b"0123456789"
-MEMORY = 1000  # messages remembered
 LOOK_BACK_SLACK = timedelta(minutes=2)
 LONGEST_LOOK_BACK = timedelta(days=7)
 
@@ -65,7 +63,7 @@ class Word:
 
     def find(self, message: str) -> tuple[str, str, dict[str, str]] | None:
         """(variant, cause, captures) of this message, None when it is something else. Called by the million."""
-        for variant, begins, pattern in self._tries:
+        for variant, begins, pattern in self.tries:
             if message.startswith(begins) and (captures := pattern.match_rest(message)) is not None:
                 for name in self.lower:
                     if name in captures:
@@ -87,19 +85,9 @@ class Word:
                 return cause
         return OTHER
 
-    def in_bytes(self, head: bytes) -> BytesReader | None:
-        """Reads messages of ASCII in one line that begin with `head`, as `find` does; None if only that can."""
-        begin = head.decode("utf-8", "replace")
-        near = [
-            (variant, pattern)
-            for variant, begins, pattern in self._tries
-            if any(begin.startswith(known) or known.startswith(begin) for known in begins)
-        ]
-        match, longest = near[0][1].in_bytes if near else (None, 0)
-        return BytesReader(self, near[0][0], match, longest) if match is not None else None
-
     @cached_property
-    def _tries(self) -> list[tuple[str, tuple[str, ...], Pattern]]:
+    def tries(self) -> list[tuple[str, tuple[str, ...], Pattern]]:
+        """(variant, how its messages begin, pattern), in the order in which they are tried."""
         return [
             (variant, pattern.begins, pattern)
             for variant, patterns in self.match.items()
@@ -114,56 +102,8 @@ class Word:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what is made on first use."""
-        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
-
-
-class BytesReader:
-    """Reads messages of ASCII in one line by the first pattern of a word that may match them."""
-
-    def __init__(self, word: Word, variant: str, pattern: Any, longest: int):
-        self.variant, self.longest = variant, longest
-        self.match = pattern.match
-        self.names = sorted(pattern.groupindex.items())
-        self.lower = word.lower
-        self.cause = {CAUSE: OTHER} if word.cause else {}
-        words = [patterns[0].words for patterns in word.cause.values()]
-        self.causes_in = groups_in([_some(known, numbered=False) for known in words])
-        self.numbered_in = groups_in([_some(known, numbered=True) or () for known in words])
-        # Messages without their digits, in which no such cause can be found. Of a flood all look alike so, and are
-        # looked through once: a third of what one of them costs.
-        self.without_cause: dict[bytes, bool] = {}
-
-    def groups(self, message: bytes) -> tuple[bytes, ...] | None:
-        """What it captures; messages that capture the same mean the same. None where only `find` can tell."""
-        if len(message) > self.longest or not message.isascii():
-            return None
-        if self.cause:
-            bare = message.translate(None, DIGITS)
-            known = self.without_cause.get(bare)
-            if known is None:
-                if len(self.without_cause) > MEMORY:
-                    self.without_cause.clear()
-                known = self.without_cause[bare] = not self.causes_in(bare)
-            if not known or self.numbered_in(message):
-                return None
-        found = self.match(message)
-        return found.groups() if found is not None else None
-
-    def meaning(self, groups: tuple[bytes, ...]) -> tuple[str, str, dict[str, str]]:
-        """(variant, cause, captures) of a message that captured this."""
-        captures = {name: str(groups[number - 1] or b"", "ascii") for name, number in self.names}
-        for name in self.lower:
-            if name in captures:
-                captures[name] = captures[name].lower()
-        captures |= self.cause
-        return self.variant, self.cause.get(CAUSE, ""), captures
-
-
-def _some(words: tuple[bytes, ...] | None, numbered: bool) -> list[bytes] | None:
-    """Those with digits in them, or the others."""
-    if words is None:
-        return None
-    return [word for word in words if (word != word.translate(None, DIGITS)) == numbered]
+        made = ("tries", "_causes")
+        return {name: value for name, value in self.__dict__.items() if name not in made}
 
 
 class LineSelection:

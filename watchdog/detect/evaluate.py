@@ -208,7 +208,7 @@ def show_all(
     rows = ambiguous.rows
     for event in events:
         matches = event.matches
-        if event.ambiguous or rows or event.doubt is not None or len(matches) != 1:
+        if event.is_odd or rows or len(matches) != 1:
             if event.ambiguous:
                 ambiguous.add(event)
             elif rows:

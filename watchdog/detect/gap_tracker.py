@@ -177,6 +177,8 @@ class Detector:
         self.members.update({chat["key"]: chat["user"] for chat in chats[-MOST:]})
 
     def _reset(self, _: Captures, event: Event) -> None:
+        if not (self.waiting or self.last or self.workers.strangers):
+            return
         spared = event.at - self.want.spares if self.want.spares is not None else event.at
         for key, queue in list(self.waiting.items()):
             if queue[0].opened.at > spared and not queue[0].spared:

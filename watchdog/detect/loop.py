@@ -81,6 +81,8 @@ class Detector:
         self.last: Captures = {}
 
     def see(self, roles: Mapping[str, Captures], event: Event) -> None:
+        if not self.turns and "step0" not in roles and "last" not in roles:
+            return  # nothing has begun
         if "last" in roles:
             self.last = {name: harmless(value, 200) for name, value in roles["last"].items()}
         if "unless" in roles:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 
 from watchdog.model.reason import EMPTY
@@ -24,26 +24,30 @@ class Doubt:
         self.forged = forged  # a name wrote it, whichever way one reads the log
 
 
+NO_HEADER = "", "", ""
+
+
 class Event:
-    """One thing seen: a log record, a journal entry, a process, a database. Made by the million: slots, and `text` and
-    `where` of a log record are put together when somebody asks, which is hardly ever.
+    """One thing seen: a log record, a journal entry, a process, a database. Made by the million: slots, what hardly any
+    has stands in the class, and `text` and `where` of a log record are put together when somebody asks.
     """
 
     __slots__ = (
+        "__dict__",
         "_text",
         "_where",
-        "ambiguous",  # why this record cannot be trusted: chat text imitates log fields
         "at",  # always aware, UTC
-        "doubt",  # a Doubt when a user name may have written this record; None: only Hermes can have written it
         "facts",  # measured by us: pid, path, header
-        "level",
-        "logger",
+        "header",  # level, logger, session
+        "is_odd",  # it is ambiguous, or in doubt
         "matches",  # which of the wanted lines it is: (their places in the list that was asked for, captures)
-        "more",  # the traceback that followed the record
-        "next_at",  # when the same file's next record was written, whatever it says; for lines that ask
         "session",
         "source",  # "gateway.log", "journal", "gateway", "databases"
     )
+    more = ""  # the traceback that followed the record
+    next_at: datetime | None = None  # when the same file's next record was written; for lines that ask
+    ambiguous = ""  # why this record cannot be trusted: chat text imitates log fields
+    doubt: Doubt | None = None  # when a user name may have written this record
 
     def __init__(
         self,
@@ -51,29 +55,32 @@ class Event:
         source: str,
         text: str | bytes,
         where: str | tuple[str, int] = "",
-        logger: str = "",
-        level: str = "",
-        session: str = "",
+        header: tuple[str, str, str] = NO_HEADER,
         facts: Mapping[str, Any] = EMPTY,
-        more: str = "",
-        next_at: datetime | None = None,
-        matches: Sequence[tuple[tuple[int, ...], Mapping[str, str]]] = (),
-        ambiguous: str = "",
-        doubt: Doubt | None = None,
+        matches: tuple[tuple[tuple[int, ...], Mapping[str, str]], ...] = (),
     ) -> None:
         self.at = at
         self.source = source
         self._text = text
         self._where = where
-        self.logger = logger
-        self.level = level
-        self.session = session
+        self.header = header
+        self.session = header[2]
         self.facts = facts
-        self.more = more
-        self.next_at = next_at
         self.matches = matches
-        self.ambiguous = ambiguous
-        self.doubt = doubt
+        self.is_odd = False
+
+    def distrust(self, ambiguous: str, doubt: Doubt | None) -> None:
+        """Say why this record cannot be trusted, if there is a reason."""
+        if ambiguous or doubt is not None:
+            self.ambiguous, self.doubt, self.is_odd = ambiguous, doubt, True
+
+    @property
+    def level(self) -> str:
+        return self.header[0]
+
+    @property
+    def logger(self) -> str:
+        return self.header[1]
 
     @property
     def text(self) -> str:
@@ -87,23 +94,28 @@ class Event:
 
     def moved(self, where: str) -> Event:
         """The same event with another place told for it."""
-        return Event(**{**{name: getattr(self, name) for name in PARTS}, "where": where})
+        event = Event(self.at, self.source, self._text, where, self.header, self.facts, self.matches)
+        event.__dict__.update(self.__dict__)
+        event.is_odd = self.is_odd
+        return event
 
     def __deepcopy__(self, memo: dict[int, object]) -> Event:
         """Itself: events are never changed, so that copies of a detector may share what they have seen."""
         return self
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Event) and all(getattr(self, n) == getattr(other, n) for n in PARTS)
+        return isinstance(other, Event) and self._parts == other._parts
+
+    @property
+    def _parts(self) -> tuple[Any, ...]:
+        known = self.at, self.source, self.text, self.where, self.header, self.facts, self.matches
+        return *known, self.more, self.next_at, self.ambiguous, self.doubt
 
     def __hash__(self) -> int:
         return hash((self.at, self.source, self.text, self.where))
 
     def __repr__(self) -> str:
         return f"Event({self.at:%F %T}, {self.source}, {self.text!r}, {self.where})"
-
-
-PARTS = tuple(name.removeprefix("_") for name in Event.__slots__)
 
 
 @dataclass(frozen=True)

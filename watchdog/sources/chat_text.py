@@ -32,15 +32,14 @@ _CAREFUL = {
     "name": "(?P<name>.*?)",
     "quoted": f"(?P<quoted>{_LITERAL})",
 }
-# What holds nothing odd, as most records: nothing in such a name can imitate a field.
+# What holds nothing odd, as most records: nothing in such a name can imitate a field, and the first quote behind these
+# fields is that of the quoted text.
 _PLAIN = {
     "word": "[!#-&(-<>-~]+",
     "number": r"\d+",
     "any": r"[^=\n]*",
     "name": r"(?P<name>[^=\n]*)",
-    "quoted": r"'(?P<said>[^'\\\n]*)'",
 }
-# Where there is no name: the first quote of the record is that of the quoted text.
 _NAMELESS = {**_PLAIN, "any": r"[^'\"\n]*?"}
 MEMORY = 2000  # kinds of appended fields remembered
 
@@ -69,14 +68,12 @@ class Shape:
         self.careful = regex(
             f"(?s)(?P<fields>{_filled(fields, _CAREFUL)}) {_filled(quoted, _CAREFUL)}{tails}$"
         )
-        plain_tails = rf"(?P<tails>(?: (?!(?:{keys})=)\w+=(?:[!#-&(-<>-~]+|'[^'\\\n]*'))*)"
         self.has_name = "{name}" in text
-        self.plain_tails: set[bytes] = set()  # appended fields that change nothing
-        # In bytes, and only of records of one line.
-        kinds = _PLAIN if self.has_name else _NAMELESS
-        self.plain = regex(
-            f"(?P<who>{_filled(fields, kinds)}) {_filled(quoted, kinds)}{plain_tails}\r?\n".encode()
-        )
+        # In bytes, and only of records of one line: what stands before the quoted text, how that begins, what may follow.
+        self.plain_fields = regex(_filled(fields, _PLAIN if self.has_name else _NAMELESS).encode())
+        self.opens = f" {self.quoted_key}='".encode()
+        self.plain_tails = regex(rf"(?: (?!(?:{keys})=)\w+=(?:[!#-&(-<>-~]+|'[^'\\\n]*'))*".encode())
+        self.known_tails: set[bytes] = set()  # those that change nothing
         self.imitated = regex(rf"(?:^|\s)(?:{keys})=")
         # Where a record ends at last, however many line breaks the name in it holds.
         rest = f"{text.partition('{name}')[2] or ' ' + quoted}"
@@ -111,6 +108,15 @@ class Shape:
         nothing = "" if said else f" {self.quoted_key}=''"
         return nothing + ("".join(self.keep.findall(tails)) if self.keep and tails else "")
 
+    def changes_nothing(self, tails: bytes) -> bool:
+        """Whether these appended fields are in plain words, and none of them matters; '' is none."""
+        if self.plain_tails.fullmatch(tails) is None or self.keeps(tails):
+            return False
+        if len(self.known_tails) > MEMORY:
+            self.known_tails.clear()
+        self.known_tails.add(tails)
+        return True
+
     def keeps(self, tails: bytes) -> bool:
         return self.keep is not None and self.keep.search(str(tails, "utf-8", "replace")) is not None
 
@@ -141,7 +147,6 @@ class ChatText:
     def __init__(self, words: Iterable[Word]):
         self.shapes = [Shape(word) for word in words]
         self.heads = tuple(shape.head for shape in self.shapes)
-        self.raw_heads = tuple(shape.raw_head for shape in self.shapes)
         # A forged record of these casts doubt on what follows it, so each of them must be looked at.
         self.doubtful = tuple(shape.raw_head for shape in self.shapes if shape.has_name)
 
@@ -177,27 +182,6 @@ class ChatText:
     def head_of(self, text: str) -> str:
         """How the line begins, up to its first field; that alone is left of a line that does not parse."""
         return next((head for head in self.heads if text.startswith(head)), "")
-
-    def cut_honest(self, block: bytes, start: int, stop: int) -> tuple[str, dict[str, str], bytes] | None:
-        """(text, digests) as cut() does it, of the record in these bytes, and who writes where, if the text tells nothing
-        else; None when cut() must look closer.
-        """
-        shape = next((shape for shape in self.shapes if block.startswith(shape.raw_head, start)), None)
-        found = shape.plain.match(block, start) if shape is not None else None
-        if shape is None or found is None or found.end() != stop:
-            return None
-        who, said, tails = found["who"], found["said"], found["tails"]
-        words, more = str(said, "utf-8", "replace"), str(tails, "utf-8", "replace")
-        facts = {"said": digest(words)}
-        text = str(who, "utf-8", "replace")
-        if shape.has_name:
-            begin, end = (place - start for place in found.span("name"))
-            text = str(who[:begin] + "…".encode() + who[end:], "utf-8", "replace")
-            facts["user"] = digest_of(str(found["name"], "utf-8", "replace"))
-        if not shape.tail("…", more) and len(shape.plain_tails) < MEMORY:
-            shape.plain_tails.add(tails)
-        tail = shape.tail(words, more)
-        return text + tail, facts, who if shape.has_name and not tail else b""
 
 
 def digest(said: str) -> str:

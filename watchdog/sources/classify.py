@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import takewhile
 
-from watchdog.config.rulebook import BytesReader, LineSelection, Meaning
+from watchdog.config.pattern import Pattern, groups_in
+from watchdog.config.rulebook import CAUSE, OTHER, LineSelection, Meaning, Word
 from watchdog.errors import SlowPattern
 from watchdog.model import Line
 from watchdog.model.trace import Trace
@@ -13,6 +16,9 @@ from watchdog.values import Any
 
 Captures = Mapping[str, str]
 MEMORY = 2000
+DIGITS = b"0123456789"
+NOTHING_CAPTURED: tuple[bytes, ...] = ()
+_GROUP = re.compile(rb"\(\?P<(\w+)>")
 MISSING: Any = object()
 _NOTHING: Captures = {}
 
@@ -31,7 +37,9 @@ class Use:
         self.rare = bool(self.traces or self.followed or self.complaint)
 
 
-Match = tuple[Use, Captures]
+Match = tuple[
+    Use, tuple[tuple[int, ...], Captures]
+]  # what to do with it; its places and captures, for the event
 
 
 class Matcher:
@@ -43,6 +51,11 @@ class Matcher:
         self.entries: list[tuple[int, Line]] = []
         self.uses: dict[tuple[Any, ...], Use | None] = {}  # None: nobody asks for such a record
         self.slow = False  # its pattern took too long once, and is not tried again
+
+    @property
+    def variants(self) -> int:
+        """How many patterns there are to compile."""
+        return len(self.pattern.tries) if isinstance(self, WordMatcher) else 1
 
     def match(self, message: str, level: str, logger: str) -> Match | None:
         """Which of them this message is; None when none of them."""
@@ -75,18 +88,109 @@ class WordMatcher(Matcher):
             meaning = Meaning(self.pattern.id, variant, cause, captures)
             fitting = (entry for entry in self.entries if fits(entry[1], level, logger))
             use = self.choose(key, (entry for entry in fitting if entry[1].pattern.takes(meaning)))
-        return (use, captures) if use is not None else None
+        return (use, (use.places, captures)) if use is not None else None
 
     def in_bytes(self, head: bytes) -> BytesReader | None:
         if any(line.level or line.logger for _, line in self.entries):
             return None
-        reader: BytesReader | None = self.pattern.in_bytes(head)
-        return reader
+        begin = head.decode("utf-8", "replace")
+        near = [
+            (variant, pattern)
+            for variant, begins, pattern in self.pattern.tries
+            if any(begin.startswith(known) or known.startswith(begin) for known in begins)
+        ]
+        sure = list(takewhile(lambda known: known[1].in_bytes is not None, near))
+        try:
+            return BytesReader(self.pattern, sure, len(sure) == len(near)) if sure else None
+        except re.error:  # two that cannot be one
+            return None
 
     @cached_property
     def asked(self) -> tuple[str, ...]:
         """The captures whose values decide which lines it is."""
         return tuple({line.pattern.only[0] for _, line in self.entries if line.pattern.only})
+
+
+class BytesReader:
+    """Reads messages of ASCII in one line, without chat text, by the first patterns of a word that may match them: as Word.find
+    does, without decoding, in one look for all variants.
+    """
+
+    def __init__(self, word: Word, tries: Sequence[tuple[str, Pattern]], every: bool):
+        self.every = every  # no other pattern of the word could match such a message
+        texts, self.longest = [], 1 << 30
+        for number, (_, pattern) in enumerate(tries):
+            assert pattern.in_bytes is not None
+            text, longest = pattern.in_bytes
+            # An empty group at its end tells which one has matched.
+            texts.append(b"(?:%b)(?P<_%d>)" % (_GROUP.sub(rb"(?P<\1_%d>" % number, text), number))
+            self.longest = min(self.longest, longest)
+        compiled = re.compile(b"|".join(texts))
+        self.match = compiled.match
+        # (the empty group of a variant, the variant, the names of its groups)
+        self.variants: list[tuple[int, str, list[tuple[int, str]]]] = []
+        for number, (variant, _) in enumerate(tries):
+            ending = f"_{number}"
+            names = [
+                (group - 1, name.removesuffix(ending))
+                for name, group in compiled.groupindex.items()
+                if name.endswith(ending) and name != ending
+            ]
+            self.variants.append((compiled.groupindex[ending] - 1, variant, names))
+        self.lower = word.lower
+        self.cause = {CAUSE: OTHER} if word.cause else {}
+        words = [patterns[0].words for patterns in word.cause.values()]
+        self.causes_in = groups_in([known and [one for one in known if one == _bare(one)] for known in words])
+        self.numbered = [one for known in words for one in known or () if one != _bare(one)]
+        # Messages without their digits → what with digits would tell a cause; None: all such messages are odd or may have
+        # a cause. Of a flood all look alike so, and are looked through once: a third of what one of them costs.
+        self.known: dict[bytes, list[bytes] | None] = {}
+
+    def groups(self, message: bytes) -> tuple[bytes, ...] | None:
+        """What it captures; messages that capture the same mean the same. Nothing when it is something else, None where
+        only `find` can tell.
+        """
+        if self.cause:
+            bare = message.translate(None, DIGITS)
+            telling = self.known.get(bare, MISSING)
+            if telling is MISSING:
+                telling = self._look_through(bare)
+            if telling is None:
+                return None
+            for literal in telling:
+                if literal in message:
+                    return None
+        elif may_quote(message) or not message.isascii():
+            return None
+        if len(message) > self.longest:
+            return None
+        found = self.match(message)
+        return found.groups() if found is not None else NOTHING_CAPTURED if self.every else None
+
+    def _look_through(self, bare: bytes) -> list[bytes] | None:
+        odd = may_quote(bare) or not bare.isascii() or bool(self.causes_in(bare))
+        telling = None if odd else [one for one in self.numbered if _bare(one) in bare]
+        remember(self.known, bare, telling, MEMORY)
+        return telling
+
+    def meaning(self, groups: tuple[bytes, ...]) -> tuple[str, str, dict[str, str]]:
+        """(variant, cause, captures) of a message that captured this."""
+        variant, names = next(known[1:] for known in self.variants if groups[known[0]] is not None)
+        captures = {name: str(groups[group] or b"", "ascii") for group, name in names}
+        for name in self.lower:
+            if name in captures:
+                captures[name] = captures[name].lower()
+        captures |= self.cause
+        return variant, self.cause.get(CAUSE, ""), captures
+
+
+def may_quote(message: bytes) -> bool:
+    """Whether it may hold chat text. The first two alone are nearly always enough, and found at once."""
+    return (b"'" in message or b'"' in message) and (b"='" in message or b'="' in message)
+
+
+def _bare(literal: bytes) -> bytes:
+    return literal.translate(None, DIGITS)
 
 
 class PatternMatcher(Matcher):
@@ -98,7 +202,7 @@ class PatternMatcher(Matcher):
         if use is None:
             return None
         captures = self.pattern.match(message) if self.pattern is not None else _NOTHING
-        return (use, captures) if captures is not None else None
+        return (use, (use.places, captures)) if captures is not None else None
 
 
 class Classifier:

@@ -30,6 +30,8 @@ from watchdog.values import regex
 _TIME = rb"2\d\d\d-\d\d-\d\d \d\d:\d\d:\d\d,\d\d\d"
 _HEADER = rb"%b [A-Z]+(?: \[[^\]\n]{0,200}\])? " % _TIME
 _FOREIGN = regex(rb"\n(%b(?!gateway|hermes_plugins|plugins)[\w.-]{1,200}: )" % _HEADER)
+# From the end of an inbound line to a wall, without any quote that could end it: nearly every inbound line, in one look.
+_LEAP = regex(rb"(?:\n[^\n'\"]*+)*?(?=\n%b(?!gateway|hermes_plugins|plugins)[\w.-]{1,200}: )" % _HEADER)
 _HEAD = regex(rb"%b[\w.-]{1,200}: " % _HEADER)
 _RECORD = regex(rb"\n(?=%b [A-Z])" % _TIME)
 STAMP_ENDS = 23
@@ -39,6 +41,7 @@ TOO_MANY = 500_000  # doubtful records that are remembered
 # A message's own turn logs something within this time, unless the line itself says that it is queued.
 TURN_BEGINS = timedelta(seconds=30)
 OUT_OF_ORDER = timedelta(seconds=1)  # of records between two walls
+NONE_FORGED: set[bytes] = set()
 _end = attrgetter("end")
 Blocks = Iterable[tuple[str, bytes]]  # whole records, with the name of the file they are in
 
@@ -62,23 +65,27 @@ class Doubts:
         self.records: dict[int, Doubt] = {}
         # of a record that is certain, but may bear a time that is a name's: that of the wall behind it
         self.latest: dict[int, bytes] = {}
+        self.stamps: set[bytes] = set()  # of all these; any other record needs no closer look
         self.walls_forged = False  # some of them claim to be of loggers that gateway.log does not take
         self.too_many = False
 
     def of(self, block: bytes, start: int) -> Doubt | None:
         """The doubt about the record that begins there; None: nobody but Hermes wrote it."""
-        return self.records.get(_key(block, start))
+        return (
+            self.records.get(_key(block, start)) if block[start : start + STAMP_ENDS] in self.stamps else None
+        )
 
     def stamp(self, block: bytes, start: int) -> bytes:
         """The time of the record that begins there: as it says, but no later than the wall behind it."""
         stamp = block[start : start + STAMP_ENDS]
-        return min(stamp, self.latest.get(_key(block, start), stamp)) if self.latest else stamp
+        return min(stamp, self.latest.get(_key(block, start), stamp)) if stamp in self.stamps else stamp
 
     def add(self, content: bytes, start: int, doubt: Doubt) -> None:
         if len(self.records) >= TOO_MANY:
             self.too_many = True
             return
         self.records[_key(content, start)] = doubt
+        self.stamps.add(content[start : start + STAMP_ENDS])
         if not self.walls_forged:
             self.walls_forged = _FOREIGN.match(b"\n" + content[start : start + LONGEST_HEADER]) is not None
 
@@ -143,6 +150,9 @@ class _Finder:
         """Where the next inbound line begins from which something may be in doubt."""
         while (found := self.find_literal(text, at)) >= 0:
             end = text.find(b"\n", found)
+            if end >= 0 and self.forged == NONE_FORGED and (leap := _LEAP.match(text, end)) is not None:
+                at = leap.end() + 1
+                continue
             wall = _FOREIGN.search(text, end) if end >= 0 else None
             if (
                 wall is None
@@ -155,6 +165,8 @@ class _Finder:
         return None
 
     def find_literal(self, text: bytes, at: int) -> int:
+        if len(self.chat.doubtful) == 1:
+            return text.find(self.chat.doubtful[0], at)
         places = [place for literal in self.chat.doubtful if (place := text.find(literal, at)) >= 0]
         return min(places, default=-1)
 
@@ -251,6 +263,7 @@ class _Finder:
         forged_from = None if region.goes_on else part.forged_from()
         if certain is not None and len(heads) > 1 and region.next_stamp:
             doubts.latest[_key(content, certain)] = region.next_stamp
+            doubts.stamps.add(content[certain : certain + STAMP_ENDS])
         times_said = Counter(closing.words for closing in closings)
         for start in part.records:
             if start >= reach or start == certain:

@@ -165,16 +165,11 @@ def parse(
         ambiguous = ""
         if chat.may_quote(text):
             text, _, ambiguous = chat.cut(text)
-        yield Event(
-            at=at,
-            source="journal",
-            text=text,
-            where=f"{name}:{number}",
-            logger=found["logger"] if found else _writer(entry),
-            level=level,
-            more=more,
-            ambiguous=ambiguous,
-        )
+        logger = found["logger"] if found else _writer(entry)
+        event = Event(at, "journal", text, f"{name}:{number}", (level, logger, ""))
+        event.more = more
+        event.distrust(ambiguous, None)
+        yield event
 
 
 def _writer(entry: dict[str, Any]) -> str:

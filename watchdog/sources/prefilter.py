@@ -73,21 +73,19 @@ class Prefilter:
             return []
         return [head for head in self.heads if block.startswith(head, at)]
 
-    def alone(self, number: int) -> frozenset[int] | None:
+    def alone(self, number: int) -> frozenset[int]:
         """The places of the lines that a record may be because this literal stands in it, at the beginning of its message
-        if it is a head; None when another literal may overlap with it, which leftmost matches would hide.
+        if it is a head, and no other is found in it; leftmost matches hide those that overlap with it.
         """
         literal = self.literals[number]
         ends = tuple(literal[start:] for start in range(1, len(literal)))
         is_head = number < len(self.heads)
         found: set[int] = set()
         for other, (known, places) in enumerate(self._places):
-            if literal.startswith(known) or (known in literal and other >= len(self.heads)):
-                found.update(places)
-            elif is_head and other < len(self.heads):
+            if is_head and other < len(self.heads) and not literal.startswith(known):
                 continue  # further on it is no head
-            elif known in literal or (known[:1] in literal[1:] and known.startswith(ends)):
-                return None
+            if known in literal or (known[:1] in literal[1:] and known.startswith(ends)):
+                found.update(places)
         return frozenset(found)
 
     @cached_property

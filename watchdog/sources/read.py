@@ -6,6 +6,7 @@ import os
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
+from itertools import chain
 from math import inf
 from operator import attrgetter
 from time import monotonic
@@ -159,7 +160,7 @@ def read_all(
         from watchdog.sources.process import sessions
 
         streams.append(in_order([_classified(sessions(sources.home), classifiers, reading)]))
-    reading.events = _read(sources, wanted, streams, classifiers, now, reading)
+    reading.events = chain.from_iterable(_read(sources, wanted, streams, classifiers, now, reading))
     return reading
 
 
@@ -190,7 +191,7 @@ def _classified(
         if classifier is not None and not event.ambiguous:
             text = f"{event.text}\n{event.more}" if event.more else event.text
             found = classifier.matches(classifier.matchers, text, event.level, event.logger)
-            event.matches = [(use.places, captures) for use, captures in found]
+            event.matches = tuple(told for _, told in found)
             reading.complained = reading.complained or any(use.complaint for use, _ in found)
         yield event
 
@@ -202,11 +203,10 @@ def _read(
     classifiers: Mapping[str, Classifier],
     now: datetime,
     reading: Reading,
-) -> Iterator[Event]:
+) -> Iterator[Iterable[Event]]:
     """The logs in the order of time, then what is true now: the process and the databases."""
-    for events in merged(streams):
-        yield from events
-    yield from _classified(_now(sources, wanted, now, reading), classifiers, reading)
+    yield from merged(streams)
+    yield _classified(_now(sources, wanted, now, reading), classifiers, reading)
 
 
 def _now(
@@ -326,12 +326,13 @@ def read_line(line: str, zone: tzinfo | None, vocabulary: Vocabulary) -> tuple[E
     first, _, more = message.partition("\n")
     text, facts, ambiguous = ChatText(vocabulary.with_chat_text()).cut(first)
     seen = head if at else None
-    logger, level, session = (
+    level, logger, session = (
         (seen[part] or b"").decode("utf-8", "replace") if seen else ""
-        for part in ("logger", "level", "session")
+        for part in ("level", "logger", "session")
     )
-    at = at or datetime.min.replace(tzinfo=UTC)
-    event = Event(at, "", text, "", logger, level, session, facts, more, ambiguous=ambiguous)
+    event = Event(at or datetime.min.replace(tzinfo=UTC), "", text, "", (level, logger, session), facts)
+    event.more = more
+    event.distrust(ambiguous, None)
     return event, text != first
 
 

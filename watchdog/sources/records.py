@@ -12,15 +12,25 @@ from functools import cached_property
 from types import MappingProxyType
 
 from watchdog.config.pattern import LONGEST
-from watchdog.config.rulebook import BytesReader
 from watchdog.errors import SlowPattern
 from watchdog.model import Doubt, Event, Line
 from watchdog.model.trace import Trace
-from watchdog.sources.chat_text import QUOTED_END, ChatText, Shape, digest
-from watchdog.sources.classify import MISSING, Classifier, Match, Matcher, Use, WordMatcher, remember
+from watchdog.sources.chat_text import QUOTED_END, ChatText, Shape, digest, digest_of
+from watchdog.sources.classify import (
+    MISSING,
+    BytesReader,
+    Classifier,
+    Match,
+    Matcher,
+    Use,
+    WordMatcher,
+    may_quote,
+    remember,
+)
 from watchdog.sources.forgery import Doubts
 from watchdog.sources.localtime import LocalClock
 from watchdog.sources.prefilter import BEFORE, Prefilter
+from watchdog.values import Any
 
 # Each digit by itself: re takes longer to count them.
 _TIME = rb"2\d\d\d-\d\d-\d\d \d\d:\d\d:\d\d,\d\d\d"
@@ -34,21 +44,36 @@ STAMP_ENDS = 23  # bytes of a line's time
 EVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 SLIP = timedelta(minutes=1)  # after now; more than that is another clock
 MEMORY = 5000  # of each kind that are remembered
-RARE = 30  # records of one kind
+CROWD = 8  # words that a record may be
+RARE = 30  # records of one kind, for each of its patterns
 FEW, SHORT = 200, 500  # messages of one kind that are remembered as they are, and bytes of one
 CARRIAGE_RETURN = 13
 LONGEST_SESSION = 200
 _NOTHING: Mapping[str, str] = {}
 Names = tuple[str, str, str]  # level, logger, session
+# text, digests of what was cut out of it, what it is (MISSING: not found out yet)
+Reading = tuple[Any, Mapping[str, str], Match | None]
 
 
 class Way:
     """What to do with a record in which one literal stands and no other."""
 
-    __slots__ = ("begins", "exact", "known", "matchers", "only", "rare", "reader", "shape", "signs")
+    __slots__ = (
+        "begins",
+        "crowded",
+        "exact",
+        "known",
+        "matchers",
+        "only",
+        "rare",
+        "reader",
+        "shape",
+        "signs",
+    )
 
     def __init__(self, begins: bytes, matchers: list[Matcher], signs: tuple[Trace, ...], shape: Shape | None):
         self.matchers = matchers
+        self.crowded = len(matchers) > CROWD  # to find out which of them it may be pays
         self.only = matchers[0] if len(matchers) == 1 else None
         self.signs = signs  # the traces of which the literal alone decides
         self.shape = shape  # how the line is written, if there is chat text in it
@@ -58,30 +83,45 @@ class Way:
         self.known: dict[tuple[bytes, ...], Match | None] = {}
         # The same of messages that must be read otherwise, by what they say and by level and logger.
         self.exact: dict[tuple[bytes, str, str], Match | None] = {}
-        self.begins, self.rare = begins, RARE
+        self.begins, self.rare = begins, RARE * (self.only.variants if self.only is not None else 1)
 
     def match(self, raw: bytes, header: Names) -> Match | None:
         """What the message is; None when it is nothing, MISSING when that is not found out so simply."""
         match: Match | None
         if self.reader is not None and (groups := self.reader.groups(raw)) is not None:
+            if not groups:
+                return None
             match = self.known.get(groups, MISSING)
             if match is MISSING:
                 assert isinstance(self.only, WordMatcher)
                 match = self.only.lines_for(self.reader.meaning(groups), header[0], header[1])
                 remember(self.known, groups, match, MEMORY)
             return match
+        if may_quote(raw):
+            return MISSING
         match = self.exact.get((raw, header[0], header[1]), MISSING)
-        if match is MISSING and self.only is not None and not self.only.slow:
+        if match is MISSING:
             self.rare -= 1
-            if not self.rare:
+            if not self.rare and self.only is not None:
                 self.reader = self.only.in_bytes(self.begins)
-            try:
-                match = self.only.match(str(raw, "utf-8", "replace"), header[0], header[1])
-            except SlowPattern:
-                return match
-            if len(raw) < SHORT:
+            match = self.match_text(str(raw, "utf-8", "replace"), header)
+            if len(raw) < SHORT and match is not MISSING:
                 remember(self.exact, (raw, header[0], header[1]), match, FEW)
         return match
+
+    def match_text(self, text: str, header: Names) -> Match | None:
+        """The same of a text without chat text in it."""
+        found: Match | None = None
+        for matcher in self.matchers:
+            try:
+                match = MISSING if matcher.slow else matcher.match(text, header[0], header[1])
+            except SlowPattern:
+                return MISSING
+            if match is not None:
+                if found is not None or match is MISSING:
+                    return MISSING
+                found = match
+        return found
 
 
 class Wanted:
@@ -114,13 +154,12 @@ class Wanted:
         prefilter = None if self.plain else Prefilter(self.lines, named)
         return None if prefilter is None or prefilter.open else prefilter
 
-    def way(self, literal: int) -> Way | None:
-        """What to do with a record in which no literal but this one stands; None when it must be looked at."""
+    def way(self, literal: int) -> Way:
+        """What to do with a record in which no literal but this one is found."""
         assert self.prefilter is not None
         places = self.prefilter.alone(literal)
-        if places is None:
-            return None
-        begins = self.prefilter.literals[literal].removeprefix(BEFORE)
+        is_head = literal < len(self.prefilter.heads)
+        begins = self.prefilter.literals[literal].removeprefix(BEFORE) if is_head else b""
         shape = next((shape for shape in self.chat.shapes if begins.startswith(shape.raw_head)), None)
         return Way(begins, self.classifier.candidates(places), self._signs(places), shape)
 
@@ -134,13 +173,13 @@ class Wanted:
         return tuple(dict.fromkeys(self.traces[line] for line in lines))
 
 
-class _Ways(dict[int, Way | None]):
+class _Ways(dict[int, Way]):
     """Number of a literal → what to do with a record that holds it; of those that the log holds."""
 
     def __init__(self, wanted: Wanted):
         self.wanted = wanted
 
-    def __missing__(self, literal: int) -> Way | None:
+    def __missing__(self, literal: int) -> Way:
         way = self[literal] = self.wanted.way(literal)
         return way
 
@@ -158,7 +197,7 @@ class RecordReader:
     ):
         self.source, self.clock, self.wanted, self.chat = source, clock, wanted, wanted.chat
         self.since, self.until = since or EVER[0], until or EVER[1]
-        self.doubts = wanted.doubts
+        self.doubts, self.doubted = wanted.doubts, wanted.doubts.stamps  # and when those were written
         self.behind_torn = False  # the record stands behind another on the same line
         self.glued: list[Event] = []  # records that stand behind a torn one on the same line
         self.first_at: datetime | None = None  # of the block's first record, wanted or not
@@ -166,8 +205,8 @@ class RecordReader:
         self.future = 0  # records dated well after the window: a gateway writes on while it is looked at
         self.kinds: dict[bytes, tuple[str, str]] = {}  # the same without a session → level, logger
         self.names: dict[bytes, Names] = {}  # what stands between time and message → level, logger, session
-        # who writes where → header, text, digest of the name, what it is
-        self.inbound: dict[bytes, tuple[Names, str, str, Match]] = {}
+        # who writes where → header, text, digest of the name, what it is: but for its words, always the same
+        self.inbound: dict[bytes, tuple[Names, str, str, Match | None]] = {}
         self.ways = _Ways(wanted)
         self.where, self.offset, self.following = "", 0, b""
 
@@ -214,13 +253,13 @@ class RecordReader:
             start = rfind(b"\n", 0, at) + 1
             stop = find(b"\n", at) + 1
             way = ways[number]
+            closer = way.crowded
             if number < heads:
                 message = at + 2
             else:
                 message = find(BEFORE, start + STAMP_ENDS) + 2
-                if torn(block, message, at + 2) is not None:
-                    way = None
-            if way is not None and next_at >= stop > 0:
+                closer = closer or torn(block, message, at + 2) is not None
+            if next_at >= stop > 0 and not closer:
                 header = names.get(block[start + STAMP_ENDS : message]) or self._header(block, start, message)
                 if header is not None:
                     if way.signs and not walls_forged:
@@ -295,48 +334,59 @@ class RecordReader:
         self, block: bytes, start: int, message: int, header: Names, stop: int, way: Way
     ) -> Event | None:
         """The same as _record of one line, in fewer steps; what is out of the ordinary is left to that."""
-        facts, match, shape = _NOTHING, MISSING, way.shape
-        if self.doubts.records and self.doubts.of(block, start) is not None:
+        raw, stamp = block[message : stop - 1], block[start : start + STAMP_ENDS]
+        read: Reading | None = (raw, _NOTHING, MISSING)
+        if stamp in self.doubted or block[stop - 2] == CARRIAGE_RETURN or len(raw) > LONGEST:
+            read = None
+        elif way.shape is not None:
+            read = self._read_chat(way.shape, raw, header, way)
+        if read is not None:
+            text, facts, match = read
+            if match is MISSING:
+                match = way.match(text, header)
+        if read is None or match is MISSING:
             return self._record(block, start, message, header, stop, way.matchers)
-        text: str | bytes
-        if shape is None:
-            text = raw = block[message : stop - 1]
-            # The first two alone are nearly always enough, and found at once.
-            quoted = (b"'" in raw or b'"' in raw) and (b"='" in raw or b'="' in raw)
-            if quoted or not raw or block[stop - 2] == CARRIAGE_RETURN or len(raw) > LONGEST:
-                return self._record(block, start, message, header, stop, way.matchers)
-        else:
-            honest = shape.plain.match(block, message)
-            if honest is None or honest.end() != stop:
-                return self._record(block, start, message, header, stop, way.matchers)
-            raw, said, tails = honest.group("who", "said", "tails")
-            if not said or tails not in shape.plain_tails:
-                return self._record(block, start, message, header, stop, way.matchers)
-            text, facts = raw, {"said": digest(str(said, "utf-8", "replace"))}
-            if shape.has_name:
-                known = self.inbound.get(raw)
-                if known is None or known[0] is not header:
-                    return self._record(block, start, message, header, stop, way.matchers)
-                _, text, facts["user"], match = known
-        at = self.clock.read(self.doubts.stamp(block, start))
+        at = self.clock.read(stamp)
         if at is None or at < self.since or at > self.until:
             self.future += at is not None and at - self.until > SLIP
             return None
-        if match is MISSING:
-            match = way.match(raw, header)
-            if match is None:
-                return None
-            if match is MISSING:
-                return self._record(block, start, message, header, stop, way.matchers)
-        use, captures = match
-        event = Event(
-            at, self.source, text, (self.where, self.offset + start), header[1], header[0], header[2], facts, "", None, [(use.places, captures)]
-        )  # fmt: skip
+        if match is None:
+            return None
+        use, told = match
+        event = Event(at, self.source, text, (self.where, self.offset + start), header, facts, (told,))
         if use.rare:
             self._use(use, event, block, stop)
             if not use.places:
                 return None
         return event
+
+    def _read_chat(self, shape: Shape, raw: bytes, header: Names, way: Way) -> Reading | None:
+        """A line with chat text in it, if nothing about it is out of the ordinary: what stands before the quoted text is in
+        plain words, that text has no escapes, and what follows it changes nothing.
+        """
+        fields, _, rest = raw.partition(shape.opens)
+        said, closed, tails = rest.partition(b"'")
+        if not closed or not said or b"\\" in said:
+            return None
+        if tails not in shape.known_tails and not shape.changes_nothing(tails):
+            return None
+        facts = {"said": digest(str(said, "utf-8", "replace"))}
+        if not shape.has_name:
+            return (fields, facts, MISSING) if shape.plain_fields.fullmatch(fields) is not None else None
+        known = self.inbound.get(fields)
+        if known is None or known[0] is not header:
+            honest = shape.plain_fields.fullmatch(fields)
+            if honest is None:
+                return None
+            begin, end = honest.span("name")
+            text = str(fields[:begin] + "…".encode() + fields[end:], "utf-8", "replace")
+            user = digest_of(str(honest["name"], "utf-8", "replace"))
+            known = header, text, user, way.match_text(text, header)
+            if known[3] is MISSING:
+                return None
+            remember(self.inbound, fields, known, MEMORY)
+        _, text, facts["user"], match = known
+        return text, facts, match
 
     def _record(
         self, block: bytes, start: int, message: int, header: Names, stop: int, matchers: Sequence[Matcher]
@@ -350,30 +400,22 @@ class RecordReader:
         if at is None or at < self.since or at > self.until:
             self.future += at is not None and at - self.until > SLIP
             return None
-        level, logger, session = header
-        chat, more = self.chat, ""
-        known = chat.cut_honest(block, message, stop) if block.startswith(chat.raw_heads, message) else None
-        if known is not None:
-            text, facts, who = known
-        else:
-            text, more, facts, why = self._cut(block, message, stop)
-            ambiguous, who = ambiguous or why, b""
-            if ambiguous and block.startswith(chat.doubtful, message) and text != chat.head_of(text):
-                doubt = Doubt()
+        level, logger, _ = header
+        text, more, facts, why = self._cut(block, message, stop)
+        ambiguous = ambiguous or why
+        if why and block.startswith(self.chat.doubtful, message) and text != self.chat.head_of(text):
+            doubt = Doubt()
         found: Sequence[Match] = ()
         if not ambiguous or doubt is not None:
             whole = f"{text}\n{more}" if more else text
             found = self.wanted.classifier.matches(matchers, whole, level, logger)
-            if (
-                who and len(found) == 1
-            ):  # without its words, a message of the same chat is the same every time
-                remember(self.inbound, who, (header, text, facts["user"], found[0]), MEMORY)
         if not found and not ambiguous:
             return None
-        matches = [(use.places, captures) for use, captures in found if use.places]
-        event = Event(
-            at, self.source, text, (self.where, self.offset + start), logger, level, session, facts, more, None, matches, ambiguous, doubt
-        )  # fmt: skip
+        matches = tuple(told for use, told in found if use.places)
+        event = Event(at, self.source, text, (self.where, self.offset + start), header, facts, matches)
+        if more:
+            event.more = more
+        event.distrust(ambiguous, doubt)
         for use, _ in found:
             if use.rare:
                 self._use(use, event, block, stop)
