@@ -10,6 +10,7 @@ from homes import SAMPLES, saved
 
 from watchdog.detect.evaluate import Seen, lines_by_source
 from watchdog.detect.explain import explain
+from watchdog.model import Reason
 from watchdog.pipeline import look
 from watchdog.service.samples import as_home, find_cases, run_case
 from watchdog.sources.read import read_all
@@ -101,4 +102,5 @@ def test_explain_says_that_a_chat_waits_for_its_user(book):
         with read_all(sources, lines_by_source([rule]), None, case.now) as reading:
             beside = Seen(reading.blind, reading.traces, reading.slow, reading.lost, sources.tool_calls)
             told = explain(rule, reading.events, beside, case.now)
-    assert any("waiting for the user" in state for state in told.conditions[0].state) and not told.fires
+    whom = [state.fields["whom"].key for state in told.conditions[0].state if isinstance(state, Reason)]
+    assert whom == ["explain.for-user"] and not told.fires
