@@ -22,7 +22,7 @@ from watchdog.model import Change
 from watchdog.store import messages
 from watchdog.store.incidents import save_changes
 from watchdog.store.messages import TargetState
-from watchdog.store.plans import begin_action, end_action, with_id
+from watchdog.store.plans import begin_action, end_action
 from watchdog.store.reasons import plain
 
 
@@ -49,7 +49,7 @@ def samples(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
 
 def test_the_file_has_every_metric_with_the_profile(store, fleet, tmp_path: Path):
     done = checked(store, incident(), incident(2, key="telegram/43"), blind={"journal": "no"})
-    asked = with_id(plan(incident()), approval.ask(store, plan(incident()), NOW))
+    asked = replace(plan(incident()), id=approval.ask(store, plan(incident()), NOW))
     begin_action(store, replace_parts(asked), NOW)
     end_action(store, asked.id, "restart-gateway", "session-stuck telegram/42", "ok")
     messages.save_target(store, TargetState("phone", 4, NOW, plain("no"), NOW))
