@@ -238,7 +238,7 @@ def test_a_restart_that_helped_is_titled_as_its_result(language: str, title: str
     [
         (
             "en",
-            "Started without variables that it had before: HTTPS_PROXY, TOKEN; .env of its home can hold them.",
+            "Started without variables that it had before: HTTPS_PROXY, TOKEN; put them into .env in its home.",
         ),
         ("zh", "启动时缺少之前有的环境变量：HTTPS_PROXY、TOKEN；可以写进主目录的 .env。"),
     ],
