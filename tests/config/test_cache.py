@@ -204,6 +204,12 @@ def test_no_shipped_line_makes_every_record_of_a_log_be_looked_at():
             assert not unknown, f"{source}: nothing in these patterns stands in every line that they match"
 
 
+def test_every_shipped_line_is_told_by_re_alone_because_the_regex_package_costs_more_than_a_check():
+    words = load_rules().vocabulary.words.values()
+    patterns = [pattern for word in words for tried in word.match.values() for pattern in tried]
+    assert [pattern.text for pattern in patterns if not pattern.plain] == []
+
+
 SETTINGS = "unit: one.service\nnotify:\n  targets: [{name: me, url: 'json://127.0.0.1:9/'}]\n"
 
 
@@ -222,6 +228,16 @@ def test_kept_settings_are_those_of_the_file(settings: Path, places: tuple[Path,
     assert (state / cache.SETTINGS_NAME).stat().st_mode & 0o077 == 0
     settings.write_text(SETTINGS.replace("one", "two"))
     assert cache.load_cached_settings(config, state, write=True).unit == "two.service"
+
+
+def test_the_defaults_of_a_home_without_settings_are_kept_too(places: tuple[Path, Path]) -> None:
+    config, state = places
+    cache.load_cached_settings(config, state, write=True)
+    assert (state / cache.SETTINGS_NAME).exists()
+    assert cache.load_cached_settings(config, state, write=True) == load_settings(config)
+    (config / "settings.yaml").write_text(SETTINGS)
+    (config / "settings.yaml").chmod(0o600)
+    assert cache.load_cached_settings(config, state, write=True).unit == "one.service"
 
 
 def test_kept_settings_do_not_hide_a_file_that_others_may_write(

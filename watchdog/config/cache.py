@@ -70,14 +70,18 @@ def load_cached_settings(config: StrPath, state: StrPath, write: bool) -> Settin
     read, and goes as soon as settings.yaml says something else, is gone, or cannot be believed.
     """
     path, kept = os.path.join(config, SETTINGS), os.path.join(state, SETTINGS_NAME)
+    content: bytes | None = None  # None: nothing is kept of what cannot be read or believed
     try:
-        content = read_small(path, LARGEST) if not others_may_write(path) else b""
+        if not others_may_write(path):
+            content = read_small(path, LARGEST)
+    except FileNotFoundError:
+        content = b""  # the defaults
     except OSError:
-        content = b""
+        pass
     seen_from = str(path), os.environ.get("HOME"), bool(os.environ.get(ENVIRONMENT, "").strip())
-    key = _program() + repr(seen_from).encode() + content
+    key = _program() + repr(seen_from).encode() + (content or b"")
     try:
-        if content:
+        if content is not None:
             settings: Settings = sealed.read(kept, key)
             return settings
     except (OSError, ValueError):
@@ -86,7 +90,7 @@ def load_cached_settings(config: StrPath, state: StrPath, write: bool) -> Settin
         with suppress(OSError):
             sealed.remove(kept)
     settings = config_package.load_settings(config)
-    if write and content:
+    if write and content is not None:
         with suppress(OSError, ValueError, TypeError):
             sealed.write(kept, key, settings)
     return settings
