@@ -210,6 +210,15 @@ def test_every_shipped_line_is_told_by_re_alone_because_the_regex_package_costs_
     assert [pattern.text for pattern in patterns if not pattern.plain] == []
 
 
+def test_why_a_call_failed_is_told_without_the_regex_package_where_no_time_of_a_reset_is_named():
+    quota = load_rules().vocabulary.words["api-failed"]
+    line = (
+        "API call failed (attempt 1/3) error_type=E provider=p summary=Error code: 402 - insufficient_quota"
+    )
+    assert quota.find(line)[1] == "quota"
+    assert not any("compiled" in vars(detail) for detail in quota.cause["quota"])
+
+
 SETTINGS = "unit: one.service\nnotify:\n  targets: [{name: me, url: 'json://127.0.0.1:9/'}]\n"
 
 

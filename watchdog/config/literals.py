@@ -67,14 +67,14 @@ def _studied(pattern: str) -> Study:
         return Study(None, None, degree, names)
     choices, (heads, whole) = _required(tree), _heads(tree)
     words = _best(choices)
-    # alternatives are what most texts lack
-    also = tuple(choice for choice in choices if choice is not words and len(choice) > 1)
     # '…' stands where chat text was cut, so it is in the text that patterns see and not in the log.
     good = (
         words
         and min(map(len, words)) >= SHORTEST
         and not any("…" in word or "\ufffd" in word for word in words)
     )
+    # Alternatives are what most texts lack. Those too short to be looked for in a log are among them.
+    also = tuple(choice for choice in choices if len(choice) > 1 and not (good and choice is words))
     known = "" not in heads and not any("…" in head or "\ufffd" in head for head in heads)
     # what stands between characters ends no text here, but may refuse it
     plain = whole and not any(name in ("AT", "ASSERT", "ASSERT_NOT") for name, _ in tree)
