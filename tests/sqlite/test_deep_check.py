@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
@@ -67,6 +68,17 @@ def test_what_takes_too_long_is_ended_and_not_left_behind(path):
     found = examine(str(path), timeout=0)
     assert found.unknown.startswith("SQLite did not finish its checks in 0 s; look again")
     assert children() == before
+
+
+def test_a_disk_that_fills_up_in_the_child_is_told_as_that():
+    db = sqlite3.connect(":memory:")
+    db.execute("CREATE TABLE t(x)")
+    db.execute("PRAGMA max_page_count=2")
+    with pytest.raises(sqlite3.Error) as full:
+        db.execute("INSERT INTO t VALUES(zeroblob(100000))")
+    db.close()
+    assert sandbox.reason_of(full.value)["system"][0] == errno.ENOSPC
+    assert "nothing was changed" in sandbox.reason_of(sqlite3.OperationalError("odd"))["refused"]
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ file. Its answer is JSON: nothing that it says is ever executed or unpickled.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import json
 import os
@@ -14,11 +15,13 @@ import pickle
 import resource
 import select
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from watchdog.errors import WatchdogError
 
@@ -124,12 +127,22 @@ def main() -> None:
         data = json.dumps({"answer": answer}).encode() + b"\n"
         while data:
             data = data[os.write(out, data) :]
-    except WatchdogError as error:
-        say(refused=str(error))
-    except OSError as error:
-        say(system=[error.errno or 0, error.strerror or str(error)])
-    except MemoryError:
-        say(refused="it needs more memory than a database may; nothing was changed")
+    except (WatchdogError, OSError, MemoryError, sqlite3.Error) as error:
+        say(**reason_of(error))
+
+
+def reason_of(error: Exception) -> dict[str, Any]:
+    """Why the child gave up, for its parent."""
+    match error:
+        case OSError():
+            return {"system": [error.errno or 0, error.strerror or str(error)]}
+        case MemoryError():
+            return {"refused": "it needs more memory than a database may; nothing was changed"}
+        case sqlite3.Error() if getattr(error, "sqlite_errorname", "") == "SQLITE_FULL":
+            return {"system": [errno.ENOSPC, os.strerror(errno.ENOSPC)]}
+        case sqlite3.Error():
+            return {"refused": f"SQLite gave up: {error}; nothing was changed"}
+    return {"refused": str(error)}
 
 
 def _preload() -> None:
