@@ -33,6 +33,7 @@ PACKAGES = {
     "docker.io": Path("/usr/sbin/dockerd"),
     "podman": Path("/usr/bin/podman"),
     "runc": Path("/usr/sbin/runc"),
+    "uidmap": Path("/usr/bin/newuidmap"),
     "s6": Path("/usr/bin/s6-svscan"),
     "mmdebstrap": Path("/usr/bin/mmdebstrap"),
     "chromium": Path("/usr/bin/chromium"),
@@ -43,7 +44,7 @@ FLEET = (
     "prometheus", "prometheus-alertmanager", "prometheus-node-exporter", "postgresql", "ansible-core", "ansible-lint",
     "openssh-server", "faketime",
 )  # fmt: skip
-ENGINES = ("docker.io", "podman", "runc", "s6", "mmdebstrap", "base-image", "compose")
+ENGINES = ("docker.io", "podman", "runc", "uidmap", "s6", "mmdebstrap", "base-image", "compose")
 BROWSER = ("chromium", "chromium-driver", "npm", "axe-core")
 BASE_IMAGE = CACHE / "base-image"
 COMPOSE = CACHE / "compose" / "docker-compose"

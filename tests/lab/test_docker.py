@@ -41,7 +41,8 @@ def box(request: pytest.FixtureRequest) -> Iterator[Callable[..., SimpleNamespac
         needs(
             "docker.io",
             "runc",
-            *(("podman",) if engine != "docker" else ()),
+            *(("podman",) if "docker" not in engine else ()),
+            *(("uidmap",) if engine == "rootless" else ()),
             *(("s6",) if how.get("s6") else ()),
         )
         world = World()
