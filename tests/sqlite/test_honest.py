@@ -453,6 +453,9 @@ def test_missing_tables_get_a_next_step(patient, capsys, monkeypatch):
     cli.add_arguments(parser.add_subparsers())
     cli.run(parser.parse_args(["db", "check", str(path)]))
     assert "Hermes makes missing tables at its next start" in capsys.readouterr().out
+    path = patient("state", "FTS trigger lost")
+    cli.run(parser.parse_args(["db", "check", str(path)]))
+    assert "db heal" in capsys.readouterr().out
 
 
 # --- 10: newer schemas

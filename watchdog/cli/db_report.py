@@ -87,6 +87,9 @@ def next_step(verdict: Verdict, reader: Reader) -> str:
     """The one thing to do about a database; '' when there is nothing, or the fault itself says it."""
     kinds = {reason.key for reason in verdict.faults}
     step = partial(reader, path=shown(verdict.path))
+    lost = {kind for reason in verdict.faults for kind in reason.fields.get("objects", ())}
+    if verdict.grade == "drifted" and not verdict.missing and lost and "table" not in lost:
+        return step("db.step.heal")  # Hermes makes tables at its next start, and fills no full text
     if verdict.grade == "drifted":
         return step("db.step.migrate" if verdict.missing else "db.step.start")
     if verdict.grade not in ("damaged", "broken") or verdict.holders:

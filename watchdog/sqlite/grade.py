@@ -227,7 +227,8 @@ def _faults(
     if lack.newer:
         yield "well", fault(Fault.NEWER, version=lack.newer[0], known=lack.newer[1])
     elif lack.columns or lack.objects:
-        yield "drifted", fault(Fault.DRIFT, what=lack.words(), reference=reference)
+        objects = tuple(dict.fromkeys(item.type for item in lack.objects))
+        yield "drifted", fault(Fault.DRIFT, what=lack.words(), reference=reference, objects=objects)
 
 
 def size_faults(seen: Observation) -> Iterator[tuple[str, Reason]]:
