@@ -499,3 +499,11 @@ def test_a_schema_that_was_read_of_one_board_hides_no_damage_in_another(tmp_path
     second.write_bytes(content)
     assert look(second).grade == "broken"
     assert look(first).grade == fresh.grade
+
+
+def test_a_file_of_a_few_bytes_beside_a_hot_journal_is_looked_at(tmp_path):
+    path = tmp_path / "state.db"
+    path.write_bytes(b"SQLite format 3\0\x10\0\1\1\0")
+    header = bytes.fromhex("d9d505f920a163d7") + struct.pack(">5I", 1, 7, 2, 512, 4096)
+    (tmp_path / "state.db-journal").write_bytes(header.ljust(512, b"\0") + bytes(4104))
+    assert look(path).grade != "well"

@@ -46,7 +46,8 @@ def read_journal(fd: int, main: int) -> Journal:
         return Journal()  # all databases of the transaction were committed
     found, there = _records(fd, size, sector, page_size)
     before = os.pread(fd, 100, found.frames[1]) if 1 in found.frames else os.pread(main, 100, 0)
-    counts = struct.unpack_from(">I", before, 28)[0] if before[24:28] == before[92:96] else 0
+    valid = len(before) == 100 and before[24:28] == before[92:96]
+    counts = struct.unpack_from(">I", before, 28)[0] if valid else 0
     if counts > pages and counts * page_size <= os.fstat(main).st_size:
         pages = counts  # a size that is too small would cut pages off
     if not _proved(fd, sector, page_size, nonce):
