@@ -31,6 +31,7 @@ from watchdog.service.install import (
     cron_entry,
     cron_fields,
     interpreter,
+    places,
     read_crontab,
     remove_units,
     unit_files,
@@ -92,6 +93,25 @@ def test_the_cron_line_says_all_that_cron_does_not_know() -> None:
         "*/15 * * * * PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 "
         "/opt/venv/bin/python -P -m watchdog check --quiet --home /home/me/.hermes"
     )
+
+
+@pytest.mark.parametrize(
+    ("environment", "given"),
+    [
+        ({"HOME": "/home/me"}, ()),
+        ({}, ()),
+        ({"HOME": "/srv/my files"}, (("HOME", "/srv/my files"),)),
+        ({"HOME": "/home/me", "XDG_STATE_HOME": "/var/state"}, (("XDG_STATE_HOME", "/var/state"),)),
+    ],
+)
+def test_cron_is_told_where_settings_and_store_are_when_it_would_look_elsewhere(environment, given) -> None:
+    assert places(environment, "/home/me") == given
+    entry = replace(ENTRY, environment=given)
+    set_there = "".join(f"{name}='{value}' " if " " in value else f"{name}={value} " for name, value in given)
+    assert f"LC_ALL=C.UTF-8 {set_there}/opt/venv/bin/python" in cron_entry(entry)
+    service = unit_files(entry, DAEMON)[0].text
+    for name, value in given:
+        assert f"Environment={name}={value}\n" in service or f'Environment="{name}={value}"\n' in service
 
 
 @pytest.mark.parametrize("name", ["with space", "50%", "quote'd", 'dou"ble', "$HOME", "back\\slash", "中文"])

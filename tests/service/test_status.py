@@ -179,12 +179,17 @@ def crontab(job: Job) -> str:
 def test_it_is_gathered_from_the_store_the_log_the_crontab_and_the_machine(job: Job) -> None:
     with job.store() as store:
         finish_check(store, NOW - 15 * MINUTE, NOW, {}, ("session-stuck",))
-    status = gather(job, machine, lambda: crontab(job))
+    status = gather(job, machine, lambda: crontab(job), lambda: True)
     assert status.last == NOW - 15 * MINUTE and status.next == NOW + 15 * MINUTE and not status.late
     assert status.runs_by == "by cron (*/15 * * * *)"
     assert status.gateway == GatewaySeen(True, 812, NOW, UNIT_NAME)
     assert status.answer == LastAnswer(NOW - 2 * MINUTE, "telegram", "42")
     assert status.light is Light.GREEN
+
+
+def test_a_crontab_without_a_cron_daemon_makes_no_next_check(job: Job) -> None:
+    status = gather(job, machine, lambda: crontab(job), lambda: False)
+    assert status.next is None and status.schedule.key == "schedule.no-cron" and status.light is Light.YELLOW
 
 
 def test_a_gateway_that_has_not_answered_yet_is_told_so() -> None:

@@ -21,6 +21,7 @@ from watchdog.service.check import check_once
 from watchdog.service.daemon import Daemon, heard, say
 from watchdog.service.hardening import sandbox_for, written_elsewhere
 from watchdog.service.install import Entry
+from watchdog.system.users import folder_of
 from watchdog.text import colours, paint
 from watchdog.web.listen import DEFAULT, listening
 
@@ -210,6 +211,7 @@ def _entries(args: argparse.Namespace, job: Job) -> list[Entry]:
         given("config", "HERMES_WATCHDOG_CONFIG", job.config),
         Path(os.path.abspath(os.path.expanduser(state))) if state else None,
         root=os.getuid() == 0,
+        environment=install.places(os.environ, folder_of(os.getuid())),
     )
     return [
         replace(first, home=Path(home))

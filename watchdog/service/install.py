@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -44,6 +44,9 @@ class Entry:
     root: bool = False  # system units instead of the user's
     sandbox: Sandbox = Sandbox.NONE_FOR_PROCESS
     writes: tuple[Path, ...] = ()  # the folders in which a unit that is locked up may write
+    environment: tuple[
+        tuple[str, str], ...
+    ] = ()  # where settings and store are, when cron would look elsewhere
 
     def command(self, *words: str) -> list[str]:
         # -P: a file called watchdog.py in the folder where cron starts us must not become the program.
@@ -85,7 +88,8 @@ def cron_entry(entry: Entry) -> str:
     begin, end = marks(entry.home)
     words = " ".join(shlex.quote(word) for word in entry.command("check", "--quiet"))
     # A percent sign ends the command in a crontab; a locale keeps Chinese and arrows readable in cron's mail.
-    line = f"{cron_fields(entry.every)} PATH={PATH} LC_ALL=C.UTF-8 {words}".replace("%", r"\%")
+    given = "".join(f"{name}={shlex.quote(value)} " for name, value in entry.environment)
+    line = f"{cron_fields(entry.every)} PATH={PATH} LC_ALL=C.UTF-8 {given}{words}".replace("%", r"\%")
     return f"{begin}\n{line}\n{end}\n"
 
 
@@ -126,8 +130,9 @@ def unit_files(entry: Entry, kind: str) -> list[UnitFile]:
     """The systemd units for a timer, or for the long-running mode."""
     _refuse_odd(entry.home)
     name, mark = unit_name(entry.home), marks(entry.home)[0]
+    given = "".join(f"Environment={_quoted(f'{key}={value}')}\n" for key, value in entry.environment)
     common = (
-        f"Environment=PATH={PATH}\nEnvironment=LC_ALL=C.UTF-8\n"
+        f"Environment=PATH={PATH}\nEnvironment=LC_ALL=C.UTF-8\n{given}"
         # A gateway that belongs to no unit and was started by us must survive our own end.
         "KillMode=process\nNice=5\nUMask=0077\n"
         f"{hardening.lines(entry.sandbox, entry.writes)}"
@@ -196,11 +201,20 @@ def _plain(home: Path) -> str:
 
 def _exec(words: Sequence[str]) -> str:
     """systemd's own quoting: % and $ doubled, everything odd in double quotes."""
-    out = []
-    for word in words:
-        safe = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
-        out.append(safe if re.fullmatch(r"[\w@%+=:,./-]+", safe) else f'"{safe}"')
-    return " ".join(out)
+    return " ".join(_quoted(word).replace("$", "$$") for word in words)
+
+
+def _quoted(word: str) -> str:
+    safe = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    return safe if re.fullmatch(r"[\w@%+=:,./-]+", safe) else f'"{safe}"'
+
+
+def places(environment: Mapping[str, str], own_home: str) -> tuple[tuple[str, str], ...]:
+    """What cron and systemd must be given, so that a check finds the settings and the store that this shell finds."""
+    usual = {"HOME": own_home, "XDG_CONFIG_HOME": "", "XDG_STATE_HOME": ""}
+    return tuple(
+        (name, environment[name]) for name in usual if environment.get(name, usual[name]) != usual[name]
+    )
 
 
 def interpreter() -> str:

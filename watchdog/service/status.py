@@ -45,7 +45,12 @@ def machine_of(job: Job) -> Machine:
     return job.run(None, job.now).machine()
 
 
-def gather(job: Job, measure: Measure = machine_of, crontab: Crontab | None = None) -> Status:
+def gather(
+    job: Job,
+    measure: Measure = machine_of,
+    crontab: Crontab | None = None,
+    cron_runs: Callable[[], bool | None] = install.cron_runs,
+) -> Status:
     """Everything that status knows of one home. A store that cannot be read is part of the answer."""
     machine = measure(job)
     known: dict[str, Any] = {}
@@ -68,7 +73,7 @@ def gather(job: Job, measure: Measure = machine_of, crontab: Crontab | None = No
         backups=tuple(newest_backup(job, Path(path)) for path in databases(job.home)),
         expects_backups=job.settings.backups,
         **known,
-        **_at_work(schedule_of(job, known.get("last"), crontab)),
+        **_at_work(schedule_of(job, known.get("last"), crontab), cron_runs),
     )
 
 
@@ -146,10 +151,10 @@ def newest_backup(job: Job, path: Path) -> BackupAge:
     return BackupAge(name, datetime.fromisoformat(newest.at), sum(newest.rows.values()))
 
 
-def _at_work(known: dict[str, Any]) -> dict[str, Any]:
+def _at_work(known: dict[str, Any], cron_runs: Callable[[], bool | None]) -> dict[str, Any]:
     """The schedule; without a next check where no cron daemon makes one."""
     by = known["schedule"]
-    if by is None or by.key != "schedule.cron" or install.cron_runs() is not False:
+    if by is None or by.key != "schedule.cron" or cron_runs() is not False:
         return known
     return {**known, "schedule": Reason("schedule.no-cron", {"by": by}), "next": None}
 
