@@ -80,7 +80,8 @@ def started(home: Path, **env: str) -> GatewayProcess:
         env={**os.environ, "HERMES_HOME": str(home), **env},
         start_new_session=True,
     )
-    return until(home, lambda seen: bool(seen.alive))
+    # It holds its lock before it writes its files, gateway.pid last of them.
+    return until(home, lambda seen: bool(seen.up) and (home / "gateway.pid").exists())
 
 
 def until(home: Path, wanted, seconds: float = 10) -> GatewayProcess:
