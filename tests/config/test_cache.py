@@ -76,6 +76,15 @@ def test_the_kept_rulebook_is_the_one_that_was_read(places, monkeypatch):
     assert mine.when[0].want.line[0].pattern.match("first disk broke today") == {"what": "disk"}
 
 
+def test_rules_are_read_where_the_working_folder_was_deleted(places, tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    config, state = places
+    assert "mine" in {rule.id for rule in load_cached(config, state, write=True).rules}
+
+
 def test_a_changed_new_or_removed_rule_file_is_seen(places, monkeypatch):
     config, state = places
     load_cached(config, state, write=True)

@@ -22,7 +22,7 @@ from watchdog.config import sealed
 from watchdog.config.rulebook import Rulebook, shipped_dir
 from watchdog.config.settings import ENVIRONMENT, Settings, others_may_write
 from watchdog.config.settings import NAME as SETTINGS
-from watchdog.system.files import read_small
+from watchdog.system.files import read_small, working_folder
 from watchdog.values import Any, StrPath, replace
 
 FORMAT = 10
@@ -119,7 +119,7 @@ def _key(own: str) -> bytes:
     """Everything that the rulebook depends on; a rule file that is written to gets another time of change."""
     folders = [os.path.join(folder, kind) for folder in (shipped_dir(), own) if folder for kind in FOLDERS]
     # How a rule of the user's own is called depends on where we are.
-    where = (os.getcwd(), own) if own else ()
+    where = (working_folder(), own) if own else ()
     return _program() + repr((where, [_stamps(folder, ".yaml", ".yml") for folder in folders])).encode()
 
 

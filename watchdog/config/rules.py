@@ -13,7 +13,7 @@ from watchdog.config.rulebook import ANY, Kinds, LineSelection, Rulebook, Vocabu
 from watchdog.config.yaml import Section, _near, read_documents, read_translations
 from watchdog.errors import ConfigError, Problem, WatchdogError
 from watchdog.model import EVERY_CHECK, SEVERITIES, Condition, Recipe, Rule
-from watchdog.system.files import open_regular
+from watchdog.system.files import open_regular, working_folder
 from watchdog.system.privileges import open_to_others
 from watchdog.text import harmless, template_fields
 from watchdog.values import Any, StrPath, regex, replace
@@ -166,7 +166,7 @@ def read_file(path: StrPath, problems: list[Problem]) -> list[Section]:
 
 def _shown(path: Path) -> str:
     """Short for shipped files and files below the working folder, as people would type it."""
-    for base in (shipped_folder().parent, Path.cwd()):
+    for base in (shipped_folder().parent, Path(working_folder())):
         try:
             if base.resolve() != Path("/"):
                 return str(path.resolve().relative_to(base.resolve()))

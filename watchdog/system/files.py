@@ -15,6 +15,14 @@ if TYPE_CHECKING:
 SMALL = 200_000  # bytes; no state or unit file of Hermes comes near
 
 
+def working_folder() -> str:
+    """Where we are; the root where that folder was deleted, as cron and shells allow."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return "/"
+
+
 def open_regular(path: StrPath, buffering: int = 0, follow: bool = True) -> IO[bytes]:
     """Open a file for reading; a pipe or a device of that name would block for ever.
 
