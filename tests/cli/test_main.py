@@ -129,6 +129,7 @@ def test_a_folder_without_logs_is_a_clear_message(capsys, tmp_path):
         (["serve", "--port", "1"], "did you mean '--listen'?"),
         (["disarm", "--reason", "x"], "did you mean '--because'?"),
         (["db"], "write one of check, heal, undo"),
+        (["db", "--home", "/h"], "write one of check, heal, undo"),
         (["serve", "--host", "0.0.0.0", "--home", "/"], "where to listen is --listen 0.0.0.0:8790"),
         (["check", "--config", "/nonexistent-folder", "--dry-run", "--home", "/"], "no such folder"),
     ],

@@ -238,6 +238,8 @@ def command_first(words: list[str]) -> list[str]:
     part = next(iter(_bare(rest)), None)
     if part is not None and rest[part] in PARTS.get(words[first], ()):
         rest = [rest[part], *rest[:part], *rest[part + 1 :]]
+    if part is None and words[first] in PARTS and not {"-h", "--help"} & set(rest):
+        rest = []  # what is missing is the part, whatever options are there
     return [words[first], *rest]
 
 
