@@ -172,5 +172,5 @@ replies:
     room = "\n".join(text for who, text in matrix.messages() if who == "@wd:lab.test")
     assert "anna" in room, room
     audit = it.watchdog("audit").text
-    assert "approved plan 1 by anna via matrix" in audit and "by eve" not in audit, audit
+    assert "approved plan 1 by anna via Matrix" in audit and "by eve" not in audit, audit
     person.is_quiet(it)

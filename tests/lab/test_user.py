@@ -65,6 +65,6 @@ def test_a_user_unit_is_started_by_a_tap_in_telegram(lab):
     ), sent()
     audit = it.watchdog("audit").text
     assert (
-        "approved plan 1 by anna via telegram" in audit and "by eve" not in audit and "by 78" not in audit
+        "approved plan 1 by anna via Telegram" in audit and "by eve" not in audit and "by 78" not in audit
     ), audit
     person.is_quiet(it)
