@@ -148,7 +148,7 @@ def test_real_cron_fires_one_check_a_minute_and_the_entry_is_taken_away_exactly(
     assert "database-broken" in one.found()
     status = one.watchdog("status").stdout
     assert "by cron (* * * * *)" in status and "database-broken" in status
-    assert "taken away: crontab" in one.watchdog("uninstall").stdout
+    assert "removed: crontab" in one.watchdog("uninstall").stdout
     assert one.run("crontab", "-l").stdout == MINE
     assert "nothing to take away" in one.watchdog("uninstall").stdout
 

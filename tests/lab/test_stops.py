@@ -90,7 +90,7 @@ def test_rejected_credentials_of_0_19_are_told_without_a_restart(lab):
     (told,) = person.messages(it)
     assert (
         "telegram has not connected" in told
-        and "A restart does not change that" in told
+        and "A restart alone does not change that" in told
         and "approve" not in told
     ), told
     assert it.gateway.count("gateway.log", "Starting Hermes Gateway") == 1
