@@ -150,7 +150,7 @@ def test_real_cron_fires_one_check_a_minute_and_the_entry_is_taken_away_exactly(
     assert "by cron (* * * * *)" in status and "database-broken" in status
     assert "removed: crontab" in one.watchdog("uninstall").stdout
     assert one.run("crontab", "-l").stdout == MINE
-    assert "nothing to take away" in one.watchdog("uninstall").stdout
+    assert "Nothing is installed" in one.watchdog("uninstall").stdout
 
 
 @pytest.fixture

@@ -129,6 +129,17 @@ def test_a_gateway_that_ended_with_a_farewell_of_its_own_was_stopped_and_one_jus
     assert event is not None and event.facts["state"] == "running"
 
 
+def test_a_stop_in_the_gateways_own_files_does_not_hide_the_starts_that_could_not_write_there(home, systemd):
+    folder = home(FAREWELL)
+    written(folder, STOPPED_AT)
+    life = {"phase": "exited", "pid": 4000000, "exit_code": 0, "exited_at": STOPPED_AT.isoformat()}
+    (folder / "state").mkdir()
+    (folder / "state" / "gateway.lifecycle.json").write_text(json.dumps(life))
+    systemd((after(60), "hermes-gateway.service: Scheduled restart job, restart counter is at 4."))
+    event, _ = observe(folder, folder / "logs", STOPPED_AT, NOW, farewells(), "hermes-gateway")
+    assert event is not None and event.facts["state"] == "dead"
+
+
 def test_a_gateway_that_gave_up_by_itself_was_not_stopped_on_purpose(home):
     made = home(
         """

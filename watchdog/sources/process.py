@@ -57,7 +57,9 @@ def observe(
     """(what is known of the gateway, why it is not known)."""
     seen = read_evidence(home, now, last_line_at)
     found = state_of(seen)
-    if found.state is State.DEAD:  # by its log or by systemd it may have been a stop
+    # By its log or by systemd it may have been a stop; or what was a stop by its own files is older than a start
+    # that could not write them, on a full disk for example.
+    if found.state in (State.DEAD, State.STOPPED):
         words, said_at = last_words(os.path.join(logs, "gateway.log"), farewells)
         # A start that fails before it logs, or a stop between two of them, leaves no line: there systemd
         # knows better.
