@@ -47,35 +47,6 @@ LOOKS_WITH = {
     "db": "check",
 }
 NEEDS_MORE = ("-m", "--samples", "--output")  # folders of the checkout, or a file that would be written
-# Programs that the documents use besides ours; a name that is not here is a mistake, or belongs here.
-PROGRAMS = {
-    "ansible-playbook",
-    "pipx",
-    "uv",
-    "pip",
-    "python",
-    "python3",
-    "make",
-    "git",
-    "sudo",
-    "systemctl",
-    "journalctl",
-    "crontab",
-}
-PROGRAMS |= {
-    "mkdir",
-    "echo",
-    "umask",
-    "chmod",
-    "export",
-    "source",
-    "rm",
-    "sha256sum",
-    "docker",
-    "podman",
-    "cd",
-    "stat",
-}
 
 
 def commands(page: Path) -> Iterator[tuple[int, str]]:
@@ -168,15 +139,6 @@ def test_a_command_in_the_documents_works(where, line, prepared, monkeypatch, ca
         f"{where}: {shown.out}{shown.err}"
     )
     assert "Traceback" not in shown.err, where
-
-
-def test_commands_of_other_programs_are_known_by_name():
-    for page, number, line in WRITTEN:
-        for words in simple(line):
-            program = words[0].rpartition("/")[2]
-            if named(words) or "=" in program:
-                continue
-            assert program in PROGRAMS, f"{page.name}:{number}: {line}"
 
 
 def test_make_targets_in_the_documents_exist():

@@ -71,8 +71,10 @@ def plain(text: str, folder: Path) -> str:
         (r"\bPython 3\.\d+\.\d+\w*", "Python <version>"),
         (r'("sqlite": )"3\.[\d.]+"', r'\1"<version>"'),
         (r"\b(SQLite) 3\.\d+\.\d+", r"\1 <version>"),
-        (r"\b\d+ rules, (\d+) recipes", r"<n> rules, \1 recipes"),
-        (r"\b\d+ 条规则，", "<n> 条规则，"),
+        # What every new rule or recipe would change.
+        (r"\b\d+ rules, \d+ recipes", "<n> rules, <n> recipes"),
+        (r"\b\d+ 条规则，\d+ ", "<n> 条规则，<n> "),
+        (r"(not checked for that reason: )(?:[a-z-]+, ){4,}[a-z-]+", r"\1<rules>"),
         (r"\bsent in \d+\.\d+ s", "sent in <n> s"),
         (r'("seconds": )\d+\.\d+', r"\1<n>"),
     ):

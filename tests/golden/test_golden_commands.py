@@ -6,7 +6,6 @@ import json
 import os
 import re
 import sys
-from pathlib import Path
 
 import pytest
 from freezegun import freeze_time
@@ -231,14 +230,3 @@ def test_mistakes_in_the_settings_are_told_in_the_same_words(shell: Shell, golde
     shell.type("check", "--dry-run", "--now", NOW, *where)
     assert "PLANTED" not in re.sub(r"(?m)^(notify|replies): .*$", "", shell.transcript)
     golden.same("commands/bad-settings.txt", shell.transcript)
-
-
-def test_no_expected_file_is_left_without_a_test() -> None:
-    """Each name in expected/ is spelled by a test of this folder, or is a rule."""
-    folder = Path(__file__).parent
-    texts = "".join(path.read_text("utf-8") for path in folder.glob("test_golden_*.py"))
-    rules = {path.name for path in SAMPLES.iterdir()}
-    for path in (folder / "expected").glob("*/*"):
-        known = path.stem in rules or f"{path.parent.name}/{path.name}" in texts
-        known = known or re.sub(r"-(en|zh)\b.*", "", path.stem) in texts
-        assert known, f"{path.relative_to(folder)} belongs to no test"
