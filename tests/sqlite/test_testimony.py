@@ -12,6 +12,7 @@ import inject
 import pytest
 
 from watchdog.sqlite.heal import heal
+from watchdog.sqlite.inspect import look
 
 pytestmark = pytest.mark.usefixtures("in_process")
 
@@ -234,3 +235,30 @@ def test_a_wal_without_a_header_and_a_first_frame_is_never_called_whole(tmp_path
     assert not report.ok
     assert any("-wal" in text for text in report.says)
     assert len(inject.rows(path)["t"]) == 120
+
+
+def test_an_index_that_no_schema_names_any_more_tells_which_rows_are_lost(tmp_path):
+    path = inject.make(tmp_path / "response_store.db", "response_store", size=30)
+    before = inject.rows(path)["conversations"]
+    (leaf,) = inject.anatomy(path).leaves["conversations"]
+    size = inject.anatomy(path).page_size
+    write(path, 0, bytes(size))
+    write(path, (leaf - 1) * size, bytes([13, 0, 0, 0, 0]) + struct.pack(">H", size) + bytes(size - 7))
+    report = heal(path)
+    assert not report.ok
+    assert report.tables["conversations"].lost_most >= len(before)
+
+
+def test_a_content_that_ends_in_a_page_of_zeros_is_in_doubt(tmp_path):
+    path = made(
+        tmp_path / "x.db",
+        "CREATE TABLE t(id INTEGER PRIMARY KEY, content BLOB)",
+        "INSERT INTO t VALUES(?1, CAST(printf('%.1500c', 'x') AS BLOB))",
+        rows=20,
+    )
+    data = path.read_bytes()
+    ends = [at for at in range(1024, len(data), 1024) if data[at : at + 8] == bytes(4) + b"xxxx"]
+    write(path, ends[3], bytes(1024))
+    verdict = look(path, deep=True)
+    assert verdict.grade == "damaged"
+    assert not heal(path).ok

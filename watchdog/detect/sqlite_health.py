@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 KIND = "sqlite_health"
 DATABASES = ("state.db", "kanban.db", "response_store.db")
-# anew: it is well, but does not go on from its last backup; sound: none of them is broken or damaged, whether it is
-# there or not
-GRADES = ("broken", "damaged", "anew", "deleted-wal", "sound")
+# anew: it is well, but does not go on from its last backup; unlinked: a process writes into a file that has no name any
+# more; sound: none of them is broken or damaged, whether it is there or not
+GRADES = ("broken", "damaged", "anew", "unlinked", "sound")
 UNSOUND = ("broken", "damaged", "unknown")
 
 
@@ -82,7 +82,7 @@ class Detector:
 
     def _is_so(self, facts: Mapping[str, str]) -> bool:
         match self.want.grade:
-            case "deleted-wal":
+            case "unlinked":
                 return bool(facts.get("holder"))
             case "anew":
                 return bool(facts.get("backup_at")) and facts.get("grade") not in UNSOUND

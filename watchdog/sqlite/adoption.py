@@ -225,10 +225,12 @@ class Losses(Adoption):
         super().__init__(survey, guessed)
         self.fresh = fresh
         self.complete: set[str] = set()  # tables of which something names every row
-        self.disputed: dict[str, int] = {}  # rows that one index alone names, while the table misses nothing
+        # lost rows that one index alone names, while the table misses nothing, or another that names all rows does not
+        self.disputed: dict[str, int] = {}
         self.found: dict[str, int] = {}  # rows found on pages that the tree does not reach
         self.homeless: dict[str, int] = {}  # rows that were set aside, by the tables that they could be of
-        self.broken: dict[str, list[int]] = {}  # the rowids of destroyed cells, 0 where it is destroyed, too
+        # the pages and rowids of destroyed cells, 0 for a rowid that is destroyed, too
+        self.broken: dict[str, list[tuple[int, int]]] = {}
         self.sequence: dict[str, int] = {}
         self.misplaced: list[tuple[TablePart, ScannedRow]] = []  # rows whose number may be wrong
 
@@ -277,7 +279,7 @@ class Losses(Adoption):
 
     def _broken(self, name: str) -> int:
         """Destroyed cells whose row is nowhere else."""
-        numbers = [rowid for rowid in self.broken.get(name, ()) if rowid]
+        numbers = [rowid for _, rowid in self.broken.get(name, ()) if rowid]
         unknown = len(self.broken.get(name, ())) - len(numbers)
         if self.strays(name):
             unknown = 0  # they may be copies of what was found without a tree

@@ -296,6 +296,7 @@ def scan(job: DatabaseRepair, tick: Tick) -> Candidate:
                 *heard.disagreements,
                 *(Disagreement(WitnessKind.TABLE, name) for name in sorted(lost)),
                 *(Disagreement(WitnessKind.HOMELESS, name, rows) for name, rows in result.homeless.items()),
+                *([Disagreement(WitnessKind.STRAY_INDEX, "", result.nameless)] if result.nameless else ()),
             ),
         )
 

@@ -292,6 +292,14 @@ def _schema_leaf(pages: Pages, number: int) -> list[SchemaObject]:
     return found
 
 
+def has_zeroed_pages(opened: Opened) -> bool:
+    """Whether a page that is not free is all zeros: in a sound file only the end of a long content can be that."""
+    image = opened.image
+    zeros = bytes(image.page_size)
+    found = {number for number in range(2, image.pages + 1) if image.page(number) == zeros}
+    return bool(found) and not found <= _free(opened.pages, opened.header)
+
+
 def _free(pages: Pages, header: Header | None) -> set[int]:
     """The free pages as the header lists them, not claimed yet: trees that turn out to use one are in the
     right.

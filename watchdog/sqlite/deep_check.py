@@ -5,18 +5,24 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import struct
 import tempfile
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from itertools import islice
 
 from watchdog.errors import WatchdogError
 from watchdog.model import as_phrase, packed, phrase, unpacked
 from watchdog.sqlite import checks, sandbox
+from watchdog.sqlite.damaged_file import has_zeroed_pages, open_damaged
 from watchdog.sqlite.faults import Detail
+from watchdog.sqlite.format import Bad
 from watchdog.sqlite.grade import Deep
 from watchdog.sqlite.journal import read_journal
+from watchdog.sqlite.page_scan import ZEROED
 from watchdog.sqlite.readonly import Moved, connect, place
 from watchdog.sqlite.roots import foreign_rows
+from watchdog.sqlite.survey import Survey
 from watchdog.sqlite.wal import read_wal
 from watchdog.values import Any
 
@@ -84,7 +90,7 @@ def _inspect(path: str, where: str, mode: str, fts_up_to: int) -> Deep:
     if not rows and size <= fts_up_to:
         reader = connect(where, mode)
         try:
-            doubts = checks.doubts(reader)
+            doubts = checks.doubts(reader) or _zeroed(path)
         finally:
             reader.close()
     if rows or not has_fts:
@@ -109,6 +115,16 @@ def _inspect(path: str, where: str, mode: str, fts_up_to: int) -> Deep:
         sqlite=version,
         torn_wal=torn,
     )
+
+
+def _zeroed(path: str) -> list[tuple[str, int, str]]:
+    """Rows with a page of zeros in their content: SQLite takes the zeros for the content."""
+    with ExitStack() as files, suppress(Bad, OSError, struct.error):
+        opened = open_damaged(path, files)
+        if has_zeroed_pages(opened):
+            survey = Survey(opened, opened.entries)
+            return [(table, rowid, ZEROED) for table, rowid in islice(survey.zeroed(), 20)]
+    return []
 
 
 def _ignored_wal(path: str) -> tuple[str, ...]:

@@ -43,6 +43,7 @@ OVERLAPS = "it overlaps another row"
 DOUBLE = "its page is there twice: one of the two was written over another page"
 FREED = "its bytes look like those of a deleted row"
 MISPLACED = "its number does not fit its place on the page"
+ZEROED = "a page of its content reads as zeros"
 STALE = "its page is older than the last commit in the -wal"
 Range = tuple[int | None, int | None]  # rowids above the first and up to the second
 Key = int | tuple  # a rowid, or the values of an index entry as they sort
@@ -67,12 +68,15 @@ class Tree:
 
 
 class ScannedRow:
-    """One row; `values` is None when it is not whole, `doubt` says why it may not be what was written."""
+    """One row; `values` is None when it is not whole, `doubt` says why it may not be what was written.
 
-    __slots__ = ("doubt", "rowid", "values")
+    `page` is that of a row that is not whole.
+    """
+
+    __slots__ = ("doubt", "page", "rowid", "values")
 
     def __init__(self, rowid: int, values: list[Value] | None, doubt: str = "") -> None:
-        self.rowid, self.values, self.doubt = rowid, values, doubt
+        self.rowid, self.values, self.doubt, self.page = rowid, values, doubt, 0
 
 
 class Pages:
@@ -358,7 +362,8 @@ class Pages:
                 elif number in self.image.stale:
                     row.doubt = row.doubt or STALE
                 torn = torn or row.doubt in (OVERLAPS, MISPLACED)
-                whole = whole and row.values is not None
+                if row.values is None:
+                    row.page, whole = number, False
                 yield row
             if whole and self.hides(number):  # else such bytes are of the destroyed rows
                 yield ScannedRow(0, None, HIDDEN)
@@ -453,7 +458,7 @@ class Pages:
         if not cell.overflow or not any(isinstance(value, bytes) for value in values):
             return ""
         pages = chain(self.image, cell, endless=True)
-        return "" if all(any(self.image.page(n)) for n in pages) else "a page of its content reads as zeros"
+        return "" if all(any(self.image.page(n)) for n in pages) else ZEROED
 
     def _garbled(self, values: Sequence[Value]) -> str:
         """Noise is hardly ever valid UTF-8, but often valid UTF-16: there it shows in signs that do not exist."""

@@ -216,6 +216,11 @@ class Fresh:
             for position, (mine, theirs) in enumerate(zip(values, back, strict=True))
         )
 
+    def agrees(self, layout: Layout, columns: Sequence[str], entry: Sequence[Value]) -> bool:
+        """Whether an entry of an index, the number of its row last, has the values of that row."""
+        sql = f"SELECT {', '.join(map(quoted, columns))} FROM {quoted(layout.table)} WHERE _rowid_ = ?"
+        return self.db.execute(sql, (entry[-1],)).fetchone() == tuple(entry[:-1])
+
     def has(self, table: str, rowid: int) -> bool:
         return (
             self.db.execute(f"SELECT 1 FROM {quoted(table)} WHERE _rowid_ = ?", (rowid,)).fetchone()
@@ -243,6 +248,10 @@ class Fresh:
             return False
         done = self.db.execute("INSERT OR IGNORE INTO evidence VALUES(?, ?)", (table, rowid))
         return done.rowcount > 0
+
+    def forget(self, table: str, rowid: int) -> bool:
+        """Take back that a row was there and is not saved."""
+        return self.db.execute("DELETE FROM evidence WHERE tbl = ? AND id = ?", (table, rowid)).rowcount > 0
 
     def losses(self, table: str) -> list[int]:
         """The rowids that are known to be lost, now."""

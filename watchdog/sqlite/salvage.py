@@ -5,11 +5,11 @@ from __future__ import annotations
 import sqlite3
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from watchdog.sqlite import checks
+from watchdog.sqlite import checks, lost_indexes
 from watchdog.sqlite.adoption import AMBIGUOUS, KnownRows, Losses, TablePart
 from watchdog.sqlite.carve import carve
 from watchdog.sqlite.format import Bad, Value, read_page, read_record
@@ -40,9 +40,9 @@ class Salvaged:
     tallies: Mapping[str, Tally]
     says: tuple[str, ...]
     corrected: int  # rows whose content came from another copy
-    homeless: Mapping[
-        str, int
-    ]  # the tables that rows could be of, UNKNOWN when none is known -> how many were set aside
+    # the tables that rows could be of, UNKNOWN when none is known -> how many were set aside
+    homeless: Mapping[str, int]
+    nameless: int = 0  # entries of an index that is not known
 
 
 class _Salvage(Losses):
@@ -74,6 +74,15 @@ class _Salvage(Losses):
                 self._keep_homeless(leaf, "", f"page {number}: its table is not known")
             for tree in self._not_of_full_text():
                 self._keep_homeless(tree, UNKNOWN_TABLE, "its table is not known")
+
+    def find_indexes(self) -> int:
+        """Hear also the indexes whose first page nothing names; how many entries name rows of an unknown table."""
+        if not any(stray_leaves(self.pages)[1]):
+            return 0
+        trees = self._without_copies(self.pages.orphans(table=False))
+        found = lost_indexes.find(self.survey, trees, lost_indexes.Rows(self.fresh.agrees, self._named))
+        self.survey.indexes.update(found.trees)
+        return found.unknown
 
     def _keep_homeless(self, tree: Tree, names: str, why: str) -> None:
         """Keep rows of which it is not known whose they are, for a person to look at."""
@@ -126,7 +135,7 @@ class _Salvage(Losses):
             return
         tally.destroyed += 1
         if row.doubt != HIDDEN:  # else it may be the head of the page that is wrong
-            self.broken.setdefault(name, []).append(row.rowid if layout.rowid else 0)
+            self.broken.setdefault(name, []).append((row.page, row.rowid if layout.rowid else 0))
         # a number that another row has, or that was read twice, is as damaged as the rest of the cell
         if not (row.rowid and layout.rowid and self.fresh.lose(name, row.rowid)):
             tally.unplaced += 1
@@ -181,10 +190,15 @@ class _Salvage(Losses):
                 return ids
         return None
 
-    def _names_all(self, name: str, ids: set[int]) -> bool:
+    def _names_all(self, name: str, ids: Collection[int]) -> bool:
         """Whether these are at least the rows that are here: an index that lacks some of them is itself old."""
+        named, here = self._named(name, ids)
+        return named == here
+
+    def _named(self, name: str, ids: Collection[int]) -> tuple[int, int]:
+        """How many of these rows are here, and how many rows are."""
         here = self.fresh.db.execute(f"SELECT count(*) FROM {quoted(name)}").fetchone()[0]
-        return len(ids) - len(self.fresh.absent(name, ids)) == here
+        return len(ids) - len(self.fresh.absent(name, ids)), here
 
     def _ids(self, index: str) -> set[int] | None:
         """The rowids that an index names; None unless it is whole."""
@@ -222,22 +236,23 @@ class _Salvage(Losses):
                 or tally.refused
                 or fresh.losses(name)
                 or any(count > rows for count in counts)
-                or any(survey.cells(tree) > rows for tree in self._full_text_trees(name))
+                or any(survey.cells(tree) > rows for _, tree in self._full_text_trees(name))
             ):
                 found.append(name)
         return found
 
-    def _full_text_trees(self, name: str) -> Iterator[Tree]:
+    def _full_text_trees(self, name: str) -> Iterator[tuple[checks.Fill, Tree]]:
+        """The full texts of a table, and where each keeps the numbers of its rows."""
         for fill in checks.fills_of(self.survey.entries):
             if fill.table == name and (tree := self.survey.trees.get(fill.fts + "_docsize")) is not None:
-                yield tree
+                yield fill, tree
 
     def reclaim(self, name: str) -> None:
         """Find rows that an index or the full text names and that are not there yet."""
         layout = self.survey.layouts[name]
         if not layout.rowid:
             return
-        votes = self._witnesses(name)
+        votes, lists = self._witnesses(name)
         gone = self.fresh.absent(name, votes)
         incomplete = name not in self.complete
         torn = bool(self.survey.trees[name].missing) and incomplete
@@ -257,21 +272,34 @@ class _Salvage(Losses):
             for rowid, values in carve(
                 self.pages.image.page(number), self.pages.image, layout, self.pages.encoding
             ):
-                if wanted(rowid):
-                    self._bring_back(layout, rowid, values, "it was found on a page whose header is gone")
+                if wanted(rowid) and self._bring_back(
+                    layout, rowid, values, "it was found on a page whose header is gone"
+                ):
+                    self._forget_numbers(name, number)
         sure = hiding or self.fresh.tallies[name].unplaced
         open_gaps = bool(self.survey.trees[name].missing) and not self.accounted(name)
         known = set(self.fresh.losses(name))
         for rowid in self.fresh.absent(name, gone):
             self.fresh.lose(name, rowid)
             missed = sure or (open_gaps and self.in_gap(name, [rowid])) or rowid in known
-            if not missed and votes[rowid] < 2:
+            denied = not votes[rowid] or any(rowid not in ids for ids in lists)
+            if (not missed and votes[rowid] < 2) or denied:
                 self.disputed[name] = self.disputed.get(name, 0) + 1
 
-    def _bring_back(self, layout: Layout, rowid: int, values: Sequence[Value], doubt: str) -> None:
+    def _bring_back(self, layout: Layout, rowid: int, values: Sequence[Value], doubt: str) -> bool:
         """Put a row that the tree does not reach, unless one of its number is there."""
-        if not self.fresh.has(layout.table, rowid) and self.fresh.put(layout, rowid, values, doubt):
-            self.found[layout.table] = self.found.get(layout.table, 0) + 1
+        if self.fresh.has(layout.table, rowid) or not self.fresh.put(layout, rowid, values, doubt):
+            return False
+        self.found[layout.table] = self.found.get(layout.table, 0) + 1
+        return True
+
+    def _forget_numbers(self, name: str, page: int) -> None:
+        """Rows lie elsewhere on a page than it says: the numbers that were read where it says are of no row."""
+        broken = self.broken.get(name, [])
+        for place, (number, rowid) in enumerate(broken):
+            if number == page and rowid:
+                broken[place] = (number, 0)
+                self.fresh.tallies[name].unplaced += self.fresh.forget(name, rowid)
 
     def _loose_leaves(self) -> dict[str, list[int]]:
         """Leaves that are in no tree and not free, per table that alone their rows fit: a page above them is old."""
@@ -333,10 +361,14 @@ class _Salvage(Losses):
                     )
                     self._bring_back(layout, row.rowid, row.values or (), doubt)
 
-    def _witnesses(self, name: str) -> Counter[int]:
-        """The rowids that indexes and full text name, with how many do; a whole index makes the table complete."""
+    def _witnesses(self, name: str) -> tuple[Counter[int], list[set[int]]]:
+        """The rowids that indexes and full text name, with how many do, and those of each that names every row.
+
+        A whole index makes the table complete.
+        """
         found: Counter[int] = Counter()
         lists: list[set[int]] = []  # of the indexes that name every row
+        texts: list[set[int]] = []  # of the full texts that do
         for index in self.survey.indexes_of(name):
             tree = self.survey.indexes[index.name]
             ids = self._ids(index.name)
@@ -345,18 +377,23 @@ class _Salvage(Losses):
                 if not is_partial(index.sql) and self._names_all(name, ids):
                     lists.append(ids)
             else:
-                found.update(
+                numbers = [
                     number
                     for record in payloads(self.pages, tree)
                     if record is not None and (number := last_integer(record)) is not None
-                )
-        for tree in self._full_text_trees(name):
-            found.update(row.rowid for row in self.pages.rows(tree) if row.rowid)
-        if not lists:
-            return found
-        self.complete.add(name)
-        # what only a full text names, which may lag behind, was deleted
-        return Counter({rowid: votes for rowid, votes in found.items() if any(rowid in ids for ids in lists)})
+                ]
+                # parts that no first page joins may be of deleted rows: they name without being sure
+                found.update(numbers if tree.root else dict.fromkeys(numbers, 0))
+        for fill, tree in self._full_text_trees(name):
+            ids = {row.rowid for row in self.pages.rows(tree) if row.rowid}
+            found.update(ids)
+            if not fill.when and not tree.missing and self._names_all(name, ids):
+                texts.append(ids)
+        if lists:
+            self.complete.add(name)
+            # what only a full text names, which may lag behind, was deleted
+            found = Counter({rowid: n for rowid, n in found.items() if any(rowid in ids for ids in lists)})
+        return found, [*lists, *texts]
 
     def note_losses(self, name: str) -> None:
         """Put rows together of which indexes hold every column; keep what is known of the others."""
@@ -430,6 +467,7 @@ def salvage(
     work = _Salvage(survey, fresh, guessed)
     work.adopt()
     work.fill()
+    nameless = work.find_indexes()
     for name in known.emptied & fresh.tallies.keys():
         survey.trees[name].missing.append((None, None))
     suspects = work.suspects()
@@ -444,7 +482,7 @@ def salvage(
     for name in suspects:
         work.count(name, known)
     fresh.finish(survey.entries, work.keep_sequence())
-    return Salvaged(fresh.tallies, tuple(work.says), fresh.corrected, work.homeless)
+    return Salvaged(fresh.tallies, tuple(work.says), fresh.corrected, work.homeless, nameless)
 
 
 def _merge(work: _Salvage, suspects: Iterable[str], known: KnownRows) -> None:

@@ -6,6 +6,7 @@ import sqlite3
 import struct
 from array import array
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 
 from watchdog.sqlite.damaged_file import Opened
@@ -22,7 +23,7 @@ from watchdog.sqlite.format import (
     varint,
 )
 from watchdog.sqlite.layout import Layout, fit, layout_of
-from watchdog.sqlite.page_scan import TREE, Pages, Tree
+from watchdog.sqlite.page_scan import OVERFLOW, TREE, ZEROED, Pages, Tree
 from watchdog.sqlite.roots import by_their_rows
 from watchdog.sqlite.schema import is_virtual, make, quoted, shadows
 
@@ -179,6 +180,34 @@ class Survey:
             (low is None or rowid > low) and (high is None or rowid <= high) for low, high in gaps
         ) or any(map(self.pages.hides, self.trees[table].leaves))
 
+    def zeroed(self) -> Iterator[tuple[str, int]]:
+        """Rows with a page of zeros in their content: (table, rowid), 0 for a row without one."""
+        pages, image = self.pages, self.pages.image
+        zeros = bytes(image.page_size)
+        if not any(
+            pages.claims[number] == OVERFLOW and image.page(number) == zeros
+            for number in range(2, image.pages + 1)
+        ):
+            return
+        for name in self.tables():
+            yield from (
+                (name, row.rowid)
+                for row in pages.rows(self.trees[name])
+                if row.values is not None and row.doubt == ZEROED
+            )
+
+    def misfits(self) -> bool:
+        """Whether the list of tables is of another file, or of another time: sound pages are not what it says."""
+        trees = [tree for tree in (*self.trees.values(), *self.indexes.values()) if tree.root]
+        wrong = 0
+        for tree in trees:
+            reached = tree.leaves or tree.inner or tree.above
+            if not reached and tree.root <= self.pages.image.pages:
+                with suppress(Bad):
+                    wrong += bool(self.pages.image.btree(tree.root).pointers)
+        counts = self.opened.declared in (0, self.pages.image.pages)
+        return wrong > 1 and (not counts or 3 * wrong > len(trees))
+
     def pages_gone(self) -> bool:
         """Whether pages are cut off or destroyed that neither a tree nor the list of tables misses."""
         image = self.pages.image
@@ -221,11 +250,10 @@ def index_columns(entries: Sequence[SchemaObject]) -> dict[str, tuple[str, ...]]
                         make(db, entry.sql)
                     except (sqlite3.Error, ValueError):
                         continue
-        for entry in entries:
-            if entry.type == "index":
-                rows = db.execute(f"PRAGMA index_xinfo({quoted(entry.name)})").fetchall()
-                if rows:
-                    found[entry.name] = tuple(str(row[2] or "") for row in rows)
+        # SQLite's own indexes, of UNIQUE and PRIMARY KEY, are among them when the schema has lost their names
+        for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'index'").fetchall():
+            rows = db.execute(f"PRAGMA index_xinfo({quoted(name)})").fetchall()
+            found[name] = tuple(str(row[2] or "") for row in rows)
     finally:
         db.close()
     return found

@@ -14,7 +14,7 @@ from watchdog.sqlite.damaged_file import open_damaged
 from watchdog.sqlite.format import Bad, read_record
 from watchdog.sqlite.full_text import OtherWords, compare_words
 from watchdog.sqlite.layout import best
-from watchdog.sqlite.page_scan import Pages, Tree
+from watchdog.sqlite.page_scan import ZEROED, Pages, Tree
 from watchdog.sqlite.readonly import connect
 from watchdog.sqlite.schema import quoted
 from watchdog.sqlite.survey import Survey, is_partial, last_integer, payloads, stray_leaves
@@ -56,6 +56,8 @@ def testify(survey: Survey, candidate: str, rebuilt: bool, known: Mapping[str, i
         else:
             _ask_full_text(db, found)
         _hear_pages(survey, found)
+        for number, (table, rowid) in enumerate(survey.zeroed()):
+            found.doubtful.setdefault(table, {}).setdefault(rowid or -1 - number, ZEROED)
         _hear_sequence(survey, db, found)
         _hear_foreign_keys(db, found)
         for table, rows in checks.counts(db).items():
@@ -69,6 +71,8 @@ def testify(survey: Survey, candidate: str, rebuilt: bool, known: Mapping[str, i
     # pages are gone, or hold rows of no table: what named them may have been in the schema
     if unread and (survey.pages_gone() or stray_leaves(survey.pages)[0]):
         found.disagreements.append(Disagreement(WitnessKind.SCHEMA, ""))
+    if survey.misfits():
+        found.disagreements.append(Disagreement(WitnessKind.OTHER_SCHEMA, ""))
     wal = survey.opened.wal
     if wal.unfinished:
         found.disagreements.append(Disagreement(WitnessKind.WAL_END, "", 1))
@@ -142,7 +146,7 @@ def _compare(survey: Survey, of: tuple[str, str], other: tuple[Pages, Tree], fou
     present = _present(other[0], table, named)
     found.lost.setdefault(table, Counter()).update(named - present)
     doubtful = found.doubtful.setdefault(table, {})
-    for number in sorted(named & present):
+    for number in sorted(named & present if tree.root else ()):
         doubtful.setdefault(number, f"the index {index} has another key for it")
     if whole:
         for number in sorted(here - named):
@@ -332,8 +336,10 @@ class WitnessKind(StrEnum):
     JOURNAL = "journal"
     SECTORS = "sectors"
     SCHEMA = "schema"
+    OTHER_SCHEMA = "other-schema"
     TABLE = "table"
     HOMELESS = "homeless"
+    STRAY_INDEX = "stray-index"
 
 
 # These tell that something is missing, not how many rows.
@@ -344,6 +350,7 @@ UNCOUNTED = frozenset(
         WitnessKind.WAL_END,
         WitnessKind.WAL_HEADER,
         WitnessKind.SCHEMA,
+        WitnessKind.OTHER_SCHEMA,
         WitnessKind.TABLE,
         WitnessKind.SECTORS,
     }
@@ -385,7 +392,9 @@ _SENTENCES = {
     WitnessKind.WAL: "a frame of the -wal is damaged: of {rows} pages only an older state is left",
     WitnessKind.JOURNAL: "a record of the -journal is damaged: the last transaction could not be taken back as a whole",
     WitnessKind.SCHEMA: "a part of the list of tables is gone: a table that only it named is not in this report",
+    WitnessKind.OTHER_SCHEMA: "the list of tables does not fit the pages of the file: it is of another database, or of another time; rows may be missing, or stand in another table of the same shape",
     WitnessKind.TABLE: "{table}: an index or a trigger names it, but how it was made is lost; its rows are not in the new file",
     WitnessKind.HOMELESS: "{table}: {rows} rows could be of any of these; they are in salvaged.db beside the broken file",
+    WitnessKind.STRAY_INDEX: "an index that nothing names any more names {rows} rows; of which table is not known",
     WitnessKind.SECTORS: "{rows} bytes of the file could not be read from the disk",
 }
