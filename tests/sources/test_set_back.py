@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from random import Random
 
 import pytest
+from effort import rounds
 from homes import saved
 
 from watchdog.pipeline import look
@@ -57,7 +59,8 @@ class Gateway:
         found = []
         for plain in (False, True):
             seen, _ = look(book.rules, saved(self.folder, plain=plain), since, self.now)
-            found.append([(finding.key, f"{finding.opened_at:%H:%M}") for finding in seen.findings])
+            open_ones = [finding for finding in seen.findings if finding.ended_at is None]
+            found.append([(finding.key, f"{finding.opened_at:%H:%M}") for finding in open_ones])
         assert found[0] == found[1]
         return found[0]
 
@@ -181,3 +184,59 @@ def test_an_inbound_line_within_a_user_name_dates_nothing(gateway, book, by, wor
         getattr(gateway, step)("own")
     gateway.chats(after)
     assert gateway.stuck(book) == []
+
+
+@pytest.mark.parametrize("by", [5, 20, 45, 85, 120])
+@pytest.mark.parametrize("pause", [0, 40])
+def test_a_step_back_too_small_to_be_known_leaves_no_question_open(gateway, book, by, pause):
+    gateway.chats(3)
+    gateway.asks("asked")
+    gateway.begins("asked")
+    gateway.now += timedelta(seconds=pause - by)
+    gateway.answers("asked")
+    gateway.chats(20)
+    assert gateway.stuck(book) == []
+
+
+LEAPS = tuple(timedelta(seconds=by) for by in (-26 * 3600, -3600, -600, -120, -45, 45, 600, 3600))
+
+
+def forged_records(gateway, random: Random) -> str:
+    """A name that holds records of any time near or far."""
+    texts = (
+        "inbound message: platform=telegram user=F chat={} msg='hi'",
+        "inbound message: platform=telegram user=F",
+        "response ready: platform=telegram chat={} time=1.0s api_calls=1 response=1 chars",
+        "Stopping gateway...",
+        "nothing chat={} msg='x'",
+    )
+    found = "E"
+    for _ in range(random.randint(1, 5)):
+        off = random.choice((0, random.uniform(-60, 60), random.uniform(-2000, 2000), -3600, 3600))
+        at = gateway.now + timedelta(seconds=off)
+        text = random.choice(texts).format(random.choice(("new", "stuck", "1")))
+        found += f"\n{at:%Y-%m-%d %H:%M:%S},000 INFO gateway.run: {text}"
+    return found
+
+
+@pytest.mark.parametrize("seed", range(rounds(40)))
+def test_hostile_names_and_a_clock_that_leaps_together_make_no_finding_of_a_healthy_chat(gateway, book, seed):
+    random = Random(seed)
+    leaps = sorted(random.sample(range(30), random.randint(1, 3)))
+    stuck = random.choice((None, random.randint(0, 10)))
+    for number in range(30):
+        if number == stuck:
+            gateway.asks("stuck")
+            gateway.begins("stuck")
+        chat = f"c{number % 7}"
+        gateway.asks(chat, forged_records(gateway, random) if random.random() < 0.4 else "P")
+        for step in (gateway.begins, gateway.works, gateway.answers):
+            if number in leaps and random.random() < 0.5:
+                leaps.remove(number)
+                gateway.now += random.choice(LEAPS)
+            step(chat)
+        gateway.now += timedelta(seconds=random.choice((1, 20, 100)))
+        gateway.now += random.choice(LEAPS) if number in leaps else timedelta(0)
+    gateway.now += 20 * MINUTE
+    gateway.chats(1)
+    assert {key for key, _ in gateway.stuck(book)} <= ({"telegram/stuck"} if stuck is not None else set())

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import chain
 from math import inf
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from time import monotonic
 
 from watchdog import config, gateway, sqlite
@@ -20,7 +20,7 @@ from watchdog.sources import disk, resources
 from watchdog.sources.chat_text import ChatText
 from watchdog.sources.classify import Classifier
 from watchdog.sources.forgery import Doubts, find_doubts
-from watchdog.sources.localtime import SLACK, LocalClock, SetBack, agreed
+from watchdog.sources.localtime import SET_BACK, SLACK, LocalClock, SetBack, agreed
 from watchdog.sources.logfile import LogFile
 from watchdog.sources.records import HEADER, Wanted
 from watchdog.system.procfs import lock_holder
@@ -35,7 +35,8 @@ NAMED = ("gateway.log", "agent.log")  # logs that hold user names
 NAME_REACHES = timedelta(minutes=10)  # before the window, for an inbound line that reaches into it
 MINUTE = timedelta(minutes=1)
 RECORDS_WITHIN = 60.0  # seconds for finding a few records in a day of logs
-_when = attrgetter("at")
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+_when, _places = attrgetter("at"), itemgetter(0)
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,8 @@ def read_all(
                 kept = [line if is_aside else None for line, is_aside in zip(lines, aside, strict=True)]
                 signs = Wanted(kept, chat, traces, doubts=doubts)
             reading.slow[name] = asked.classifier.slow
-            streams.append(in_order(_guarded(log, log.events(asked, since, now, signs), reading, asked)))
+            events = _guarded(log, log.events(asked, since, now, signs), reading, asked)
+            streams.append(in_order(forward(events, _signs(lines) if sources.plain else frozenset())))
     classifiers = {name: Classifier(lines) for name, lines in wanted.items() if name not in LOGS}
     reading.slow.update((name, classifier.slow) for name, classifier in classifiers.items())
     if "journal" in wanted:
@@ -399,6 +401,26 @@ def _guarded(
         reading.complained = reading.complained or asked.complained
     except OSError as error:
         reading.blind[log.name] = package.why_unreadable(error, log.path)
+
+
+def forward(batches: Iterable[list[Event]], signs: frozenset[int]) -> Iterator[list[Event]]:
+    """The records of one log, none dated earlier than one that stands before it and that no user name can have written:
+    whatever the clock did, no answer comes before its question. Signs keep their time, as they do in traces.
+    """
+    newest = _LONG_AGO
+    for events in batches:
+        for event in events:
+            if signs and event.matches and signs.issuperset(chain.from_iterable(map(_places, event.matches))):
+                continue
+            if event.at >= newest or (newest - event.at > SET_BACK and not event.is_odd):
+                newest = newest if event.is_odd else event.at
+            else:
+                event.at = newest
+        yield events
+
+
+def _signs(lines: Sequence[Line]) -> frozenset[int]:
+    return frozenset(place for place, line in enumerate(lines) if line.aside and line.pattern.sure)
 
 
 def in_order(batches: Iterable[Iterable[Event]], slack: timedelta = SLACK) -> Iterator[list[Event]]:
