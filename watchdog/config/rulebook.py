@@ -189,7 +189,10 @@ class LineSelection:
     def is_head(self) -> bool:
         """Whether it is every message that begins with one of its heads."""
         plain = not (self.only or self.causes or self.not_causes or self.word.cause)
-        return plain and self.variants == tuple(self.word.match) and all(p.is_head for p in self.patterns)
+        if not plain or self.variants != tuple(self.word.match) or self.heads is None:
+            return False
+        whole = tuple(head for p in self.patterns if p.is_head for head in p.heads or ())
+        return all(head.startswith(whole) for head in self.heads)
 
     @property
     def where(self) -> str:

@@ -19,7 +19,7 @@ from watchdog.detect.common import (
 )
 from watchdog.detect.series import Series, states, tidy
 from watchdog.model import Event, Line, Reason, Span
-from watchdog.model.trace import Trace
+from watchdog.model.trace import Trace, whose
 from watchdog.text import harmless
 from watchdog.values import TYPE_CHECKING, dataclass, replace
 
@@ -31,6 +31,7 @@ MEMORY = 1000  # sessions whose captures are remembered
 MANY = 50
 SLACK = timedelta(minutes=1)  # events may come a little out of order
 INSTANT = timedelta(milliseconds=1)  # logs know no shorter
+UNDER_WAY = timedelta(minutes=2)  # an answer that comes sooner may have been asked for before it failed
 COUNTED = ("or_once", "line")  # roles
 
 
@@ -40,6 +41,7 @@ class Recovery:
 
     line: tuple[Line, ...]
     after: timedelta  # so long after the last failure, or later
+    same: tuple[str, ...] = ()  # or of any session, when it captures the same as the failure
     ends: bool = True  # what is open, too; else it only makes good the attempts before it
 
 
@@ -106,7 +108,11 @@ def _read_recovery(section: Section) -> Recovery | None:
     passed = section.has("passed_by")
     lines = aside(read_lines(section, "passed_by" if passed else "recovered_by", ()))
     after = section.duration("recovered_after", timedelta(0), least=timedelta(0))
-    return Recovery(lines, after, ends=not passed) if lines else None
+    same = section.names("recovered_for", ())
+    for name in same:
+        if name not in names_of(lines):
+            section.wrong_at("recovered_for", f"'{harmless(name, 40)}' is not captured by these lines")
+    return Recovery(lines, after, same, ends=not passed) if lines else None
 
 
 def _read_attribution(section: Section) -> Attribution | None:
@@ -134,6 +140,7 @@ def lines(want: Burst) -> list[tuple[str, Line, bool]]:
         *(("last", line, False) for line in want.last),
         *(("lives", line, False) for line in want.lives),
         *(("recovered", line, False) for line in (want.recovery.line if want.recovery else ())),
+        *(("answered", line, False) for line in _of_any_session(want.recovery)),
         *(("named", line, False) for line in about.named_by),
         *(("claimed", line, False) for line in about.claimed_by),
         *(("released", line, False) for line in about.released_by),
@@ -141,6 +148,13 @@ def lines(want: Burst) -> list[tuple[str, Line, bool]]:
         *(("session", line, False) for line in about.session_by),
         *([("known", Line("sessions"), False)] if about.session_by else []),
     ]
+
+
+def _of_any_session(recovery: Recovery | None) -> tuple[Line, ...]:
+    """The lines by which any session shows that what had failed works again."""
+    if recovery is None or not recovery.same:
+        return ()
+    return tuple(replace(line, by=recovery.same) for line in recovery.line)
 
 
 def reach(want: Burst) -> timedelta:
@@ -174,6 +188,7 @@ class Detector:
             "lives": self._lives,
             "unless": self._unless,
             "recovered": self._recovered,
+            "answered": self._answered,
             "named": self._named,
             "claimed": self._claimed,
             "released": self._released,
@@ -210,6 +225,8 @@ class Detector:
         if self.traces and (series.current is not None or len(series.recent) + 1 >= self.want.at_least):
             self._recover([series], event.at)
         series.add(key, event, completed, enough)
+        if self.want.recovery is not None and self.want.recovery.same:
+            series.failed[whose(completed, self.want.recovery.same)] = event.at
 
     def _series(self, captures: Captures, event: Event) -> tuple[str, Series]:
         want = self.want
@@ -242,6 +259,10 @@ class Detector:
 
     def _recovered(self, _: Captures, event: Event) -> None:
         self.traces[0].note(event.at, event.session)
+
+    def _answered(self, captures: Captures, event: Event) -> None:
+        assert self.want.recovery is not None
+        self.traces[0].note(event.at, whose(captures, self.want.recovery.same))
 
     def _named(self, captures: Captures, event: Event) -> None:
         self.names.name(captures, event.at)
@@ -307,6 +328,7 @@ class Detector:
             if series.current is not None:
                 since = series.last_at + after + INSTANT
                 signs = [at for session in series.sessions for at in self._signs(session, since, before)]
+                signs += self._answers(series, before)
                 if signs:
                     series.end(min(signs))
             else:
@@ -317,6 +339,13 @@ class Detector:
                 ]
                 series.recent.clear()
                 series.recent.extend(failed)
+
+    def _answers(self, series: Series, before: datetime) -> list[datetime]:
+        """When the last of all that had failed was answered again, in whatever session."""
+        first = [
+            min(self._signs(who, at + UNDER_WAY, before), default=None) for who, at in series.failed.items()
+        ]
+        return [] if None in first else sorted(at for at in first if at is not None)[-1:]
 
     def _signs(self, session: str, since: datetime, before: datetime) -> list[datetime]:
         return (

@@ -40,6 +40,7 @@ class Series:
         self.newest: deque[Event] = deque(maxlen=KEEP_LAST)
         self.times = 0
         self.sessions: set[str] = set()  # whose lines these are
+        self.failed: dict[str, datetime] = {}  # what failed, and when it did last
         self.about: Captures = {}  # what makes its key, by name
 
     def add(self, key: str, event: Event, quotes: Captures, enough: bool = False) -> None:
@@ -111,6 +112,7 @@ class Series:
     def end(self, at: datetime) -> None:
         """It is over; what comes next is counted anew."""
         self.recent.clear()
+        self.failed.clear()
         self._close(at)
 
     def _close(self, at: datetime) -> None:

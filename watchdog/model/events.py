@@ -136,4 +136,5 @@ class Line:
     logger: tuple[str, ...] = ()
     followed: bool = False  # whether it matters when the next record came
     aside: bool = False  # only when it was written and for which session matters (model/trace.py)
+    by: tuple[str, ...] = ()  # or, instead of the session, for whom: the captures that say it
     complaint: bool = False  # a reason to compare the schema of the databases with what Hermes wants

@@ -8,8 +8,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+
+
+def whose(captures: Mapping[str, str], by: Sequence[str]) -> str:
+    """Whose sign it is by what was captured; no session is called so. '' when one of the captures is lacking."""
+    names = [captures.get(name, "") for name in by]
+    return "\n".join(names) if all(names) else ""
 
 
 class Unread:

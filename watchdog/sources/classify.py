@@ -31,7 +31,8 @@ class Use:
     def __init__(self, lines: Sequence[tuple[int, Line]], traces: Mapping[Line, Trace]):
         aside = {place: traces[line] for place, line in lines if line.aside and line in traces}
         self.places = tuple(place for place, _ in lines if place not in aside)  # to tell the detectors
-        self.traces = tuple(dict.fromkeys(aside.values()))
+        # each with the captures that tell whose sign it is; none: the session's
+        self.traces = tuple(dict.fromkeys((aside[place], line.by) for place, line in lines if place in aside))
         self.followed = any(line.followed for _, line in lines)  # the next record's time matters
         self.complaint = any(line.complaint for _, line in lines)
         self.rare = bool(self.traces or self.followed or self.complaint)

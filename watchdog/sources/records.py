@@ -14,7 +14,7 @@ from types import MappingProxyType
 from watchdog.config.pattern import LONGEST
 from watchdog.errors import SlowPattern
 from watchdog.model import Doubt, Event, Line
-from watchdog.model.trace import Trace
+from watchdog.model.trace import Trace, whose
 from watchdog.sources.chat_text import QUOTED_END, ChatText, Shape, digest, digest_of
 from watchdog.sources.classify import (
     MISSING,
@@ -22,7 +22,6 @@ from watchdog.sources.classify import (
     Classifier,
     Match,
     Matcher,
-    Use,
     WordMatcher,
     may_quote,
     remember,
@@ -167,7 +166,8 @@ class Wanted:
         """The traces of these lines, when the beginning of the message is all that they ask for."""
         lines = [line for place in sorted(places) if (line := self.lines[place]) is not None]
         if any(
-            line not in self.traces or line.level or line.logger or not line.pattern.is_head for line in lines
+            line not in self.traces or line.level or line.logger or line.by or not line.pattern.is_head
+            for line in lines
         ):
             return ()
         return tuple(dict.fromkeys(self.traces[line] for line in lines))
@@ -355,7 +355,7 @@ class RecordReader:
         use, told = match
         event = Event(at, self.source, text, (self.where, self.offset + start), header, facts, (told,))
         if use.rare:
-            self._use(use, event, block, stop)
+            self._use(match, event, block, stop)
             if not use.places:
                 return None
         return event
@@ -416,15 +416,17 @@ class RecordReader:
         if more:
             event.more = more
         event.distrust(ambiguous, doubt)
-        for use, _ in found:
-            if use.rare:
-                self._use(use, event, block, stop)
+        for match in found:
+            if match[0].rare:
+                self._use(match, event, block, stop)
         return event if matches or ambiguous else None
 
-    def _use(self, use: Use, event: Event, block: bytes, stop: int) -> None:
+    def _use(self, match: Match, event: Event, block: bytes, stop: int) -> None:
         """Note for traces what the record is, and what else its lines want to know."""
-        for trace in use.traces:
-            (trace.note if event.doubt is None else trace.doubt)(event.at, event.session)
+        use, (_, captures) = match
+        for trace, by in use.traces:
+            who = whose(captures, by) if by else event.session
+            (trace.note if event.doubt is None else trace.doubt)(event.at, who)
         if use.followed:
             after = block[stop : stop + STAMP_ENDS] if stop < len(block) else self.following[:STAMP_ENDS]
             event.next_at = self.clock.read(after, sure=False)
