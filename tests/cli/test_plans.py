@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from machines import Machine, ask, incident
@@ -23,6 +24,7 @@ from watchdog.gateway import Machine as World
 from watchdog.job import Run
 from watchdog.model import Change
 from watchdog.repair import RepairJob
+from watchdog.repair.job import acting
 from watchdog.service import answering
 from watchdog.store import Store
 from watchdog.store.incidents import save_changes
@@ -229,6 +231,15 @@ def test_the_audit_is_text_or_json_lines_and_holds_no_code(shell):
 def test_a_number_that_is_no_plan_is_told(shell):
     assert "there is no plan 9" in shell("plan", "9")[2] and "there is no plan 9" in shell("resume", "9")[2]
     assert shell("plan", "x")[0] == 2
+
+
+def test_a_plan_that_is_being_carried_out_is_not_offered_to_be_continued_or_given_up(shell):
+    shell.question()
+    with shell.store() as store:
+        store.db.execute("UPDATE plans SET state = 'claimed'")
+        with acting(replace(shell.machine.world(), state=Path(store.path).parent)):
+            assert "abandon 1" not in shell("plan", "1")[1] and "resume 1" not in shell("plan", "1")[1]
+    assert "abandon 1" in shell("plan", "1")[1], "whoever carried it out is gone"
 
 
 def test_every_state_of_a_plan_can_be_shown(shell):

@@ -164,6 +164,14 @@ def test_setup_asks_three_questions_for_the_phone_and_writes_settings_that_hold(
     assert main(["rules", "lint"]) == 0
 
 
+@pytest.mark.parametrize("name", ["Brien, Ann", "ann: x} # y", "安娜", "no", 'o\'ann "x"'])
+def test_whatever_a_person_is_called_the_settings_hold(home: Path, monkeypatch, name: str) -> None:
+    monkeypatch.setattr(commands.shutil, "which", lambda name: None)
+    assert run_setup(arguments(), Script(["1", "", name, "", "1", "n"]).dialogue) == 0
+    (channel,) = find_job(str(home)).settings.notify.replies.channels
+    assert channel.approvers[0].name == name and channel.approvers[0].topic.reveal()
+
+
 def test_setup_and_its_settings_speak_the_language_of_the_terminal(home: Path, monkeypatch) -> None:
     monkeypatch.setattr(commands.shutil, "which", lambda name: None)
     monkeypatch.setenv("LANG", "zh_CN.UTF-8")

@@ -41,6 +41,8 @@ def test_what_a_start_would_not_give_it_is_named_unless_its_env_file_does(places
     )
     (home / ".env").write_text("# keys\nexport BOT_TOKEN=abc\n")
     assert missing(home, state, {"PATH": "/bin"}) == ("API_KEY",)
+    (state / FILE).write_text('{"life": [1, 2], "names": ["LANG", "PATH"]}')
+    assert missing(home, state, {"LC_ALL": "C.UTF-8", "PATH": "/bin"}) == (), "LC_ALL overrules LANG"
     for broken in ("", "[]", '{"names": 7}', "{" * 10_000):
         (state / FILE).write_text(broken)
         assert missing(home, state, {}) == ()

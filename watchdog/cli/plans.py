@@ -15,7 +15,7 @@ from watchdog.job import Job
 from watchdog.model import Outcome, Reason, plain
 from watchdog.model.plan_reasons import Note
 from watchdog.notify.translate import in_english
-from watchdog.repair import abandon
+from watchdog.repair import abandon, is_acting
 from watchdog.reports.language import reader_anyhow, reader_for
 from watchdog.reports.plans import (
     Answering,
@@ -119,7 +119,9 @@ def run_plan(args: argparse.Namespace) -> int:
         )
         return WELL
     reader = reader_for(job, args.language)
-    print("\n".join(full_lines(stored, steps, reader, Answering(code), colours())))
+    print(
+        "\n".join(full_lines(stored, steps, reader, Answering(code, at_work=is_acting(job.state)), colours()))
+    )
     return WELL
 
 

@@ -93,4 +93,5 @@ def missing(home: StrPath, state: StrPath, given: Iterable[str]) -> tuple[str, .
         return ()
     known = {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
     there = {*given, *_SET.findall(read_text(os.path.join(home, ".env")))}
+    there |= {"LANG", "LANGUAGE"} if "LC_ALL" in there else set()  # which overrules them
     return tuple(sorted(n for n in known - there if _NAME.fullmatch(n) and not _OF_A_SESSION.fullmatch(n)))

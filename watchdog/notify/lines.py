@@ -62,13 +62,13 @@ def outcome_title(outcomes: Sequence[Outcome], plan: Plan, context: MessageConte
 
 
 def result(outcomes: Sequence[Outcome], plan: Plan, context: MessageContext) -> str:
-    """One sentence about how a plan ended, for those who were asked."""
+    """How a plan ended, in a few lines, for those who were asked."""
     if outcomes and not outcomes[-1].ok:
         bad = next(outcome for outcome in outcomes if not outcome.ok)
         return step_line(bad, context) if len(outcomes) > 1 else context.say(bad.reason)
     checked = next((outcome for outcome in outcomes if outcome.kind == OutcomeKind.VERIFICATION), None)
     verified = [context.say(checked.reason)] if checked else []
-    return " · ".join([*done(plan, context), *verified, *unproved(plan, context)])
+    return "\n".join([*done(plan, context), *verified, *unproved(plan, context)])
 
 
 def unproved(plan: Plan, context: MessageContext) -> list[str]:

@@ -4,7 +4,7 @@ from watchdog.values import TYPE_CHECKING, lazy
 
 if TYPE_CHECKING:
     from watchdog.repair.execute import carry_out, carry_out_approved
-    from watchdog.repair.job import RepairJob
+    from watchdog.repair.job import RepairJob, is_acting
     from watchdog.repair.resume import abandon, find_interrupted, resume_plan
     from watchdog.repair.verify import Look, LookAgain
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __getattr__ = lazy(
     __name__,
     execute=("carry_out", "carry_out_approved"),
-    job=("RepairJob",),
+    job=("RepairJob", "is_acting"),
     resume=("abandon", "find_interrupted", "resume_plan"),
     verify=("Look", "LookAgain"),
 )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from watchdog.gateway.machine import Machine
@@ -16,7 +17,9 @@ from watchdog.repair.verify import LookAgain
 from watchdog.steps import KINDS
 from watchdog.store import Store
 from watchdog.system.lock import take
+from watchdog.system.procfs import lock_holder
 
+LOCK = "acting.lock"
 # Every place where the power may fail; a test dies at each of them.
 BEFORE = ("checked", "claimed", "looked", "begun")
 POINTS = (*BEFORE, "step begun", "step done", "verified", "rolled back", "recorded")
@@ -59,10 +62,15 @@ def for_another(plan: Plan, machine: Machine) -> Reason | None:
     return Reason(Lapse.ELSEWHERE, {"plan": plan.id, "home": plan.home, "host": plan.host, **here})
 
 
+def is_acting(state: Path) -> bool:
+    """Whether some process carries out a plan of this home now, as far as that can be told."""
+    return bool(lock_holder(str(state / LOCK)))
+
+
 @contextmanager
 def acting(machine: Machine) -> Iterator[None]:
     """One actor at a time on this machine; the kernel frees the lock of one that dies."""
-    path = machine.state / "acting.lock"
+    path = machine.state / LOCK
     try:
         machine.state.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -174,6 +174,7 @@ class Answering:
 
     code: str = ""
     asked_now: bool = False
+    at_work: bool = False  # somebody carries out a plan right now
 
 
 def full_lines(
@@ -204,6 +205,6 @@ def full_lines(
         lines += ["", *(reader(f"plan.{verb}", code=answering.code) for verb in ("allow", "refuse"))]
     elif stored.state == "pending" and not answering.asked_now:
         lines += ["", reader("plan.answer", plan=stored.id)]
-    elif stored.state in rows.UNFINISHED:
+    elif stored.state in rows.UNFINISHED and not answering.at_work:
         lines += ["", reader("plan.go-on", plan=stored.id)]
     return [*stored_lines(stored, reader, colour), *(f"  {line}".rstrip() for line in lines)]

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import yaml
+
 from watchdog.config.read_settings import is_loopback
 from watchdog.config.settings import NAME
 from watchdog.errors import WatchdogError
@@ -79,7 +81,7 @@ def ntfy(config: Path, server: str, name: str) -> Phone:
             "- ntfy:",
             f"    server: {server.rstrip('/')}",
             "    approvers:",
-            f"      - {{name: {name}, topic_file: {config / 'phone.topic'}}}   # who may answer",
+            f"      - {_yaml({'name': name, 'topic_file': str(config / 'phone.topic')})}   # who may answer",
         ),
         {"phone.topic": topic},
     )
@@ -95,7 +97,7 @@ def telegram(config: Path, token: str, user: str) -> Phone:
         f"tgram://{token}/{user}",
         (
             "- telegram:",
-            f"    token_file: {config / 'phone.token'}",
+            f"    token_file: {_yaml(str(config / 'phone.token'))}",
             f"    approvers: [{{name: me, id: {user}}}]   # who may answer: the user's number, not the @name",
         ),
         {"phone.token": token},
@@ -113,10 +115,17 @@ def settings_text(phone: Phone, words: Words, config: Path) -> str:
     """The settings with the meaning of each line beside it."""
     text = words("settings.head", language=words.language)
     if phone.target:
-        text += words("settings.target", path=config / "phone.url")
+        text += words("settings.target", path=_yaml(str(config / "phone.url")))
     if phone.channel:
         text += words("settings.replies") + "".join(f"    {line}\n" for line in phone.channel)
     return text + words("settings.tail")
+
+
+def _yaml(value: object) -> str:
+    """The value as YAML on one line, whatever was typed."""
+    return yaml.safe_dump(
+        [value], default_flow_style=True, allow_unicode=True, sort_keys=False, width=10_000
+    )[1:-2]
 
 
 def write_settings(config: Path, phone: Phone, text: str) -> list[Path]:

@@ -242,7 +242,7 @@ def test_08_the_outcome_goes_to_everyone_who_was_asked(phone, store):
     tell(report(outcomes=outcomes, at=NOW + 2 * MINUTE), store, settings(phone.channel()), NOW + 2 * MINUTE)
     local = NOW.astimezone().strftime("%H:%M")
     for who in ("anna", "bob"):
-        wanted = f"approved by anna via {phone.kind} at {local}. gateway restarted · its rules are quiet"
+        wanted = f"approved by anna via {phone.kind} at {local}\ngateway restarted\nits rules are quiet"
         assert any(wanted in text.lower() for text in phone.told(who))
 
 
@@ -258,7 +258,7 @@ def test_08_a_phone_that_was_asked_gets_the_question_and_the_result_once(phone, 
     tell(report(at=after), store, settings(phone.channel(), targets=targets), after)
     (end,) = [text for text in phone.told() if "do not reach desk" not in text]
     untried = "Not tried: whether the model answers. Send a message to see."
-    assert end == f"Gateway restarted, problem gone\nGateway restarted · {untried}"
+    assert end == f"Gateway restarted, problem gone\nGateway restarted\n{untried}"
     owed = messages.owed(store, NOW + timedelta(hours=9))
     assert owed.pop("desk") == [1, 2, 3] and set(map(tuple, owed.values())) <= {(3,)}
 
