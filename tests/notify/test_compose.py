@@ -12,7 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from talk import MINUTE, NOW, STUCK, context, ended, incident, plan
 
-from watchdog.model import Hold, Reason
+from watchdog.model import Hold, Outcome, OutcomeKind, Reason
+from watchdog.model.plan_reasons import CutOff
 from watchdog.notify.choose import Proposal, Selection
 from watchdog.notify.compose import compose
 from watchdog.notify.context import Command
@@ -434,3 +435,13 @@ def test_the_address_of_an_engine_on_this_machine_is_no_secret():
 )
 def test_a_message_names_the_home_where_it_could_be_about_another_one(home, shown):
     assert machine_and_home("nas", home, own_command(home, "", "")) == shown
+
+
+def test_a_plan_that_was_cut_off_is_not_called_a_repair_that_did_not_help():
+    where = Reason(CutOff.WITHIN, {"number": 1, "total": 1, "step": plain("restart the gateway")})
+    told = Reason(CutOff.TOLD, {"where": where, "gateway": Reason(CutOff.GATEWAY_RUNS), "plan": 7})
+    cut = Outcome("d", OutcomeKind.PLAN, plain("plan 7"), False, told)
+    notice = compose(selection(News.NOT_FIXED, subject(), proposal=Proposal(plan(id=7), outcomes=(cut,))), AT)
+    assert notice.title == "Interrupted: No answer in 1 chat for 26…" and "still there" not in notice.body
+    assert re.search(r"to continue: hermes-watchdog resume 7  ", notice.body), "can be copied"
+    assert notice.body.endswith(" hermes-watchdog abandon 7")

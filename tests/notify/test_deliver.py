@@ -235,6 +235,18 @@ def test_a_failing_target_is_reported_through_the_other_and_catches_up():
         assert messages.owed(store, NOW) == {} and messages.targets(store) == {}
 
 
+def test_what_another_process_is_sending_at_this_moment_is_not_sent_a_second_time():
+    """A person types `approve` while cron's check runs: both tell, each its own news."""
+    with running(Server()) as server, Store.in_memory() as store:
+        settings = NotifySettings((target(f"json://127.0.0.1:{server.port}/"),), host="box")
+        number = messages.record(store, Notification("first seen", "fault", "body", "high"), NOW)
+        messages.owe(store, number, "ops", NOW)
+        tell(report(), store, settings, NOW + timedelta(seconds=5))
+        assert server.bodies == []
+        tell(report(), store, settings, NOW + MINUTE)
+        assert [body["title"] for body in server.bodies] == ["fault"], "whoever sent it died"
+
+
 def test_many_owed_messages_become_one():
     with running(Server()) as server, Store.in_memory() as store:
         settings = NotifySettings((target(f"json://127.0.0.1:{server.port}/"),), host="box")

@@ -19,7 +19,14 @@ from watchdog.model import Notification, Outcome, OutcomeKind, Plan, Report, pla
 from watchdog.notify.choose import Proposal
 from watchdog.notify.context import MessageContext
 from watchdog.notify.deliver import Messenger, OnTheHost, Queue
-from watchdog.notify.lines import HowToAnswer, how_to_answer, outcome_title, plan_title, result
+from watchdog.notify.lines import (
+    HowToAnswer,
+    how_to_answer,
+    is_cut_off,
+    outcome_title,
+    plan_title,
+    result,
+)
 from watchdog.notify.sanitize import CODE, fit, full_text, headline
 from watchdog.store import Store, messages, questions
 from watchdog.store import plans as rows
@@ -304,7 +311,9 @@ def _end_of(
         body = result(outcomes, plan, context)
         if answer:
             body = context.text(
-                "answer.done" if outcomes[-1].ok else "answer.failed", answer=answer, result=body
+                "answer.done" if outcomes[-1].ok or is_cut_off(outcomes) else "answer.failed",
+                answer=answer,
+                result=body,
             )
         return EndText(outcome_title(outcomes, question.plan, context), body)
     if state == "expired":

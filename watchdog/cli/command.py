@@ -117,8 +117,9 @@ def number_of(what: str) -> Callable[[str], int]:
     """Reads the number of a plan, an incident or a silence."""
 
     def read(text: str) -> int:
-        if not text.isdecimal():
+        number = text.rstrip(".,;。，；")  # copied with the end of its sentence
+        if not number.isdecimal():
             raise WatchdogError(f"'{text}' is not the number of {what}; see: {{watchdog}} {what.split()[1]}s")
-        return int(text)
+        return int(number)
 
     return read

@@ -171,8 +171,11 @@ def _not_fixed(selection: Selection, context: MessageContext) -> Message:
     proposal = _proposal_of(selection)
     lead, own = _lead(selection)
     what = lines.headline_of(lead, own, context) if lead else lines.plan_title(proposal.plan, context)
-    title = context.text("title.not_fixed", what=what)
-    return Message(title, [*lines.outcome_lines(proposal, context), context.text("line.still")])
+    title = lines.failed_title(proposal.outcomes, what, context)
+    body = lines.outcome_lines(proposal, context)
+    return Message(
+        title, body if lines.is_cut_off(proposal.outcomes) else [*body, context.text("line.still")]
+    )
 
 
 def _digest(selection: Selection, context: MessageContext) -> Message:

@@ -28,6 +28,8 @@ FIRST_PAUSE = timedelta(minutes=5)
 LONGEST_PAUSE = timedelta(hours=6)
 SEPARATE = 3  # messages of earlier checks that are still sent one by one
 _START = 10.0  # seconds that the child itself may need before a target's time begins
+# What is owed for less may be on its way: an approve or resume beside this check is telling its outcome.
+_BEING_SENT = timedelta(seconds=45)
 _TYPES = {"info": "info", "low": "info", "medium": "warning", "high": "warning", "critical": "failure"}
 _GOOD = (News.FIXED, News.RESOLVED, News.TEST, News.DAILY, News.WEEKLY)
 _FOR_THE_NEXT_IN_LINE = (News.REMINDER, News.DISARMED, *OUTCOMES, News.TEST)
@@ -94,7 +96,7 @@ def deliver_all(queue: Queue, answers: AnswerLines, messenger: Messenger) -> lis
     `answers` is how to answer each open question on the host, and who has it already. Gives lines about what failed.
     """
     store, settings, context = messenger.store, messenger.settings, messenger.context
-    states, owed = messages.targets(store), messages.owed(store, context.now)
+    states, owed = messages.targets(store), messages.owed(store, context.now, _BEING_SENT)
     outgoing: dict[Target, list[Outgoing]] = {}
     covers: dict[tuple[str, int], tuple[int, ...]] = {}  # one message may carry several of before
     for target in settings.targets:

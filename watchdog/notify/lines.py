@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from watchdog.gateway.reasons import Warn
 from watchdog.model import Outcome, OutcomeKind, Plan, Reason
-from watchdog.model.plan_reasons import WITHOUT_COMMAND, Wait
+from watchdog.model.plan_reasons import WITHOUT_COMMAND, CutOff, Wait
 from watchdog.notify.choose import Proposal, leads_to
 from watchdog.notify.context import MessageContext
 from watchdog.notify.sanitize import CODE, HEADLINE, exact, fit, fit_field
@@ -53,12 +53,21 @@ def plan_title(plan: Plan, context: MessageContext) -> str:
 def outcome_title(outcomes: Sequence[Outcome], plan: Plan, context: MessageContext) -> str:
     """'Gateway restarted, problem gone': what was done, as a result."""
     if not outcomes[-1].ok:
-        return context.text("title.not_fixed", what=plan_title(plan, context))
+        return failed_title(outcomes, plan_title(plan, context), context)
     what = done(plan, context)[0]
     if not outcomes[-1].verified:  # not everything could be looked at to see whether it helped
         return context.text("title.unverified", what=what)
     title = context.text("title.fixed", what=what)
     return title if len(title) <= HEADLINE else what
+
+
+def failed_title(outcomes: Sequence[Outcome], what: str, context: MessageContext) -> str:
+    """That it did not help, or that it was not carried out to its end."""
+    return context.text("title.cut_off" if is_cut_off(outcomes) else "title.not_fixed", what=what)
+
+
+def is_cut_off(outcomes: Sequence[Outcome]) -> bool:
+    return outcomes[-1].reason.key == CutOff.TOLD
 
 
 def result(outcomes: Sequence[Outcome], plan: Plan, context: MessageContext) -> str:

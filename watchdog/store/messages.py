@@ -239,11 +239,12 @@ def owe(store: Store, number: int, target: str, now: datetime) -> None:
 
 
 @reads_rows
-def owed(store: Store, now: datetime) -> dict[str, list[int]]:
-    """Per target the messages it has not taken yet; a day old is too old to tell."""
+def owed(store: Store, now: datetime, waited: timedelta = timedelta(0)) -> dict[str, list[int]]:
+    """Per target the messages it has not taken for so long; a day old is too old to tell."""
     owed: dict[str, list[int]] = {}
     for row in store.db.execute(
-        "SELECT target, notice FROM unsent WHERE at > ? ORDER BY id", (stamp(now - timedelta(days=1)),)
+        "SELECT target, notice FROM unsent WHERE at > ? AND NOT (at > ? AND at <= ?) ORDER BY id",
+        (stamp(now - timedelta(days=1)), stamp(now - waited), stamp(now)),
     ):
         owed.setdefault(row["target"], []).append(row["notice"])
     return owed
