@@ -85,6 +85,7 @@ class Machine:
     alive: bool = True
     pid: int = 800
     turns: int = 0
+    hung: int = 0  # of these
     ran: list[tuple[str, ...]] = field(default_factory=list)
     codes: dict[str, int] = field(default_factory=dict)  # verb -> exit code of systemctl
     lives_after_start: bool = True
@@ -160,6 +161,7 @@ class Machine:
             self.clock,
             self.sleep,
             self.gateway,
+            hung=self.hung,
         )
 
     def look_again(self, since: datetime | None) -> Look:

@@ -160,14 +160,16 @@ class Run:
         """What telling and asking need for this home."""
         return notify.messenger(self.memory, self.settings, self.book, self.home_dir, self.now)
 
-    def machine(self, turns: int | None = None) -> Machine:
-        """The gateway, its supervisor and the machine; `turns` counts for 0.13, which tells none."""
+    def machine(self, turns: int | None = None, hung: int = 0) -> Machine:
+        """The gateway, its supervisor and the machine; `turns` counts for 0.13, which tells none. Other releases count
+        turns that hang, too.
+        """
         starts = starts_in_log(self.sources, self.now - DAY, self.now)
         machine = gateway.measure_machine(
             as_path(self.home_dir), as_path(self.state_dir), self.settings, starts
         )
         if machine.gateway.turns or turns is None:
-            return machine
+            return replace(machine, hung=hung)
         return replace(machine, gateway=replace(machine.gateway, turns=turns))
 
     @property

@@ -58,7 +58,7 @@ def dry_run(run: Run) -> Report:
     report = check(run, run.start)
     report = replace(report, cut_off=store.work_left(run.store)[1])
     if any(incident.needs_plan for incident in report.incidents):
-        machine = run.machine(report.turns)
+        machine = run.machine(report.turns, report.hung)
         report = replace(report, plans=propose(report.incidents, report.not_checked, run, machine))
     return report
 
@@ -96,6 +96,7 @@ def check(run: Run, start: datetime | None) -> Report:
         findings=seen.findings,
         changes=changes,
         turns=seen.turns,
+        hung=seen.hung,
         pending_since=seen.pending_since,
         kept=tuple(old for old in known if old.status != "resolved" and old.id not in changed),
         unsure=seen.unsure,
@@ -136,7 +137,7 @@ def act(report: Report, run: Run) -> Report:
     waiting, cut_off = store.work_left(run.memory)
     if not waiting and not any(incident.needs_plan for incident in wrong):
         return replace(report, cut_off=cut_off)
-    machine = run.machine(report.turns)
+    machine = run.machine(report.turns, report.hung)
     plans = ask(wrong, report.not_checked, run, machine)
     outcomes = repair.carry_out_approved(repair_job(run, machine))
     if any(outcome.verified for outcome in outcomes):

@@ -85,6 +85,18 @@ def stuck(book, folder) -> list[tuple[str, str]]:
     return told[0]
 
 
+def test_a_chat_that_hangs_is_told_apart_from_one_that_is_being_answered(book, home):
+    log, at = Log(), DAY + timedelta(hours=8)
+    for chat, works in (("hung", 0), ("slow", 20)):
+        log.asks(at, chat, f"question of {chat}")
+        log.begins(at + timedelta(seconds=1), f"s-{chat}", f"question of {chat}")
+        for minute in range(works):
+            log.works(at + timedelta(minutes=minute), f"s-{chat}")
+    folder = home(*log.texts())
+    seen, _ = look(book.rules, saved(folder), None, at + timedelta(minutes=20))
+    assert (seen.turns, seen.hung) == (1, 1)
+
+
 def test_a_chat_that_is_worked_for_is_not_forgotten_however_many_others_come(book, home):
     log = Log()
     log.asks(DAY + timedelta(hours=8), "slow", "build it")

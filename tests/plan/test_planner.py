@@ -329,3 +329,5 @@ def test_turns_in_flight_are_shown_before_asking():
         in_english(plan(STUCK, machine=machine).costs)
         == "2 replies in progress; they get up to 2 minutes to finish, then they are cut off"
     )
+    assert "1 reply in progress" in in_english(plan(STUCK, machine=replace(machine, hung=1)).costs)
+    assert in_english(plan(STUCK, machine=replace(machine, hung=2)).costs).startswith("no reply is known")

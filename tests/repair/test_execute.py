@@ -333,6 +333,15 @@ def test_turns_are_waited_for_but_not_for_ever(store, machine):
     assert machine.now - before >= timedelta(minutes=2)
 
 
+def test_the_turn_that_hangs_is_no_reply_that_a_restart_waits_for(store, machine):
+    machine.turns = machine.hung = 1
+    plan = approved(store, machine)
+    before = machine.now
+    outcomes = go(store, machine, plan)
+    assert outcomes[-1].ok and "cut off" not in said(outcomes[0])
+    assert machine.now - before < timedelta(minutes=1)
+
+
 @pytest.fixture
 def doctor(monkeypatch):
     """The database doctor, on paper: what it was asked to do, and whether it can."""

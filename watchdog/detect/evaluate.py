@@ -32,6 +32,7 @@ class Evaluation:
     unsure: frozenset[tuple[str, str]]  # (rule, key) that could not be judged
     ambiguous: Ambiguous
     turns: int = 0  # chats that are being worked on right now
+    hung: int = 0  # chats that wait, and nobody works on them
     pending_since: datetime | None = None  # when the oldest thing began that is neither answered nor overdue
     notes: tuple[str, ...] = ()  # what a detector saw that is no fault
     doubtful: Mapping[str, str] = field(default_factory=dict)  # what only a user name may have told → why not
@@ -130,6 +131,7 @@ def evaluate(rules: Sequence[Rule], events: Iterable[Event], seen: Seen, now: da
     doubtful: dict[str, str] = {}
     unread: dict[str, str] = {}
     notes: list[str] = []
+    hung = 0
     for rule in rules:
         conditions = active[rule.id]
         found = _spans(conditions, now)  # which may find that a log cannot be read any more
@@ -146,6 +148,8 @@ def evaluate(rules: Sequence[Rule], events: Iterable[Event], seen: Seen, now: da
         sure, keys = _without_doubt(conditions, found, now)
         sure.sort(key=lambda span: (span.opened_at, span.key))
         limits = _limits(conditions)
+        if any(_tells_of_turns(condition) for condition in flat(conditions)):
+            hung = max(hung, sum(span.ended_at is None for span in sure))
         findings += [_finding(rule, span, limits, now) for span in sure[:MOST]]
         unsure.update((rule.id, key) for key in (*keys, *(span.key for span in sure[MOST:])))
         doubtful.update(_named_few(rule.id, sorted(keys)))
@@ -154,14 +158,11 @@ def evaluate(rules: Sequence[Rule], events: Iterable[Event], seen: Seen, now: da
                 f"{rule.id}: {len(sure) - MOST} more than the {MOST} that are shown; those were not looked at"
             )
     findings.sort(key=lambda finding: (finding.opened_at, finding.rule, finding.key))
-    detectors = [condition.detector for rule in rules for condition in flat(active[rule.id])]
+    every = [condition for rule in rules for condition in flat(active[rule.id])]
     # Whom a restart would cut off matters only when something is wrong or cannot be seen.
-    working = (
-        [detector.at_work for detector in detectors if hasattr(detector, "at_work")]
-        if findings or not_checked
-        else []
-    )
-    turns = max((at_work(now) for at_work in working), default=0)
+    working = filter(_tells_of_turns, every) if findings or not_checked else ()
+    turns = max((condition.detector.at_work(now) for condition in working), default=0)
+    detectors = [condition.detector for condition in every]
     notes += [note for detector in detectors if hasattr(detector, "notes") for note in detector.notes()]
     pending = min(
         (at for detector in detectors if hasattr(detector, "since") and (at := detector.since()) is not None),
@@ -173,10 +174,15 @@ def evaluate(rules: Sequence[Rule], events: Iterable[Event], seen: Seen, now: da
         frozenset(unsure),
         ambiguous,
         turns,
+        hung,
         pending,
         (*dict.fromkeys(notes), *ambiguous.notes()),
         {**unread, **doubtful},
     )
+
+
+def _tells_of_turns(condition: ActiveCondition) -> bool:
+    return hasattr(condition.detector, "at_work") and bool(condition.detector.want.progress)
 
 
 def _unread(conditions: Iterable[ActiveCondition], ambiguous: Ambiguous) -> str:

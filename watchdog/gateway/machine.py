@@ -64,6 +64,11 @@ class Machine:
     look: Callable[[], GatewayProcess] | None = None  # how to measure the gateway again
     ask: Runner = commands.ask  # how questions are asked, which change nothing; `run` is for steps
     kept: dict[str, Any] = field(default_factory=dict)  # what one step leaves for a later one; never stored
+    hung: int = 0  # of the turns that the gateway counts: nobody works on them
+
+    def replies(self, seen: GatewayProcess) -> int:
+        """Replies in progress, which a stop would cut off."""
+        return max(0, (seen.turns or 0) - self.hung)
 
     def now_gateway(self) -> GatewayProcess:
         if self.look is not None:

@@ -239,8 +239,8 @@ def _costs(steps: Sequence[Step], machine: Machine) -> Reason | None:
     stops = any(step.kind == "gateway" and step.args.do != "start" for step in steps)
     if not stops or not machine.gateway.alive:
         return None
-    if machine.gateway.turns:
-        fields = {"count": machine.gateway.turns, "wait": machine.limits.wait_for_turns}
+    if replies := machine.replies(machine.gateway):
+        fields = {"count": replies, "wait": machine.limits.wait_for_turns}
         return Reason(Cost.REPLIES, fields)
     return Reason(Cost.NO_REPLY)
 

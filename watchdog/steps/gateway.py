@@ -85,7 +85,11 @@ def run(args: Args, machine: Machine) -> Outcome:
     outcome = _bare(args, machine, before) if signalled else _by_command(args, machine, before)
     if not outcome.ok or not cut_off:
         return outcome
-    fields = {"result": outcome.reason, "count": before.turns or 0, "wait": machine.limits.wait_for_turns}
+    fields = {
+        "result": outcome.reason,
+        "count": machine.replies(before),
+        "wait": machine.limits.wait_for_turns,
+    }
     return replace(outcome, reason=Reason(Done.CUT_OFF, fields))
 
 
@@ -147,7 +151,7 @@ def _up(what: Reason, machine: Machine, before: GatewayProcess) -> Outcome:
 
 def _turns_ended(machine: Machine, before: GatewayProcess) -> bool:
     """Waits, for a bounded time, until no reply is in progress; False when some still are."""
-    if not before.alive or not before.turns or not machine.limits.wait_for_turns:
+    if not before.alive or not machine.replies(before) or not machine.limits.wait_for_turns:
         return True
     wait = machine.limits.wait_for_turns
-    return machine.wait_for(lambda seen: not seen.alive or not seen.turns, wait, every=1.0) is not None
+    return machine.wait_for(lambda seen: not seen.alive or not machine.replies(seen), wait, 1.0) is not None
