@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Protocol
+from types import SimpleNamespace
+from typing import Any, Protocol
 
 from homes import BOOK
 
@@ -17,10 +18,11 @@ from watchdog.gateway.machine import GatewayProcess
 from watchdog.gateway.machine import Machine as RealMachine
 from watchdog.gateway.supervisor import SYSTEM, Supervisor
 from watchdog.job import Run
-from watchdog.model import Incident, Plan, Reason, Recipe, plain
+from watchdog.model import Incident, Outcome, Plan, Reason, Recipe, plain
 from watchdog.notify.translate import in_english
-from watchdog.repair import Look
+from watchdog.repair import Look, RepairJob
 from watchdog.sources.read import Sources
+from watchdog.steps import KINDS
 from watchdog.store import Store
 from watchdog.system.commands import Ran
 
@@ -99,6 +101,7 @@ class Machine:
     not_checked: dict[str, str] = field(default_factory=dict)
     off: dict[str, str] = field(default_factory=dict)
     unsure: frozenset[str] = frozenset()
+    kinds: Mapping[str, Any] = field(default_factory=lambda: KINDS)  # of steps
     starts: list[datetime] = field(default_factory=list)
 
     @property
@@ -163,6 +166,16 @@ class Machine:
             self.gateway,
             hung=self.hung,
         )
+
+    def job(self, store: Store, world: RealMachine | None = None, **more: Any) -> RepairJob:
+        """What carrying out a plan on this machine works with."""
+        return RepairJob(
+            store, world or self.world(), **{"look_again": self.look_again, "kinds": self.kinds, **more}
+        )
+
+    def does(self, kind: str, run: Callable[..., Outcome]) -> None:
+        """From now on, steps of this kind are done by this function."""
+        self.kinds = {**self.kinds, kind: SimpleNamespace(**{**vars(KINDS[kind]), "run": run})}
 
     def look_again(self, since: datetime | None) -> Look:
         wrong = [] if self.cured_by and self.cured_by(self) else self.wrong

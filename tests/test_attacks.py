@@ -39,7 +39,7 @@ from watchdog.model import Incident, Step, plain
 from watchdog.notify.sanitize import render
 from watchdog.notify.translate import in_english
 from watchdog.pipeline import check, full_check
-from watchdog.repair import Look, RepairJob, resume_plan
+from watchdog.repair import Look, resume_plan
 from watchdog.repair.verify import verify
 from watchdog.reports.language import reader_of
 from watchdog.reports.plans import Answering, full_lines
@@ -773,20 +773,16 @@ def test_what_goes_on_after_a_crash_is_what_was_approved(tmp_path):
         other = replace(
             world.supervisor, unit="ssh.service", restart=("/usr/bin/systemctl", "restart", "ssh.service")
         )
-        (told,) = resume_plan(
-            plan.id, RepairJob(store, replace(world, supervisor=other), machine.look_again), "ann"
-        )
+        (told,) = resume_plan(plan.id, machine.job(store, replace(world, supervisor=other)), "ann")
         assert (
             not told.ok
             and "would not be the one that was approved" in said(told)
             and "ssh.service" in said(told)
         )
-        (told,) = resume_plan(
-            plan.id, RepairJob(store, replace(world, home=tmp_path / "other"), machine.look_again), "ann"
-        )
+        (told,) = resume_plan(plan.id, machine.job(store, replace(world, home=tmp_path / "other")), "ann")
         assert not told.ok and "is for" in said(told)
         assert not machine.ran
-        assert resume_plan(plan.id, RepairJob(store, world, machine.look_again), "ann")[-1].ok
+        assert resume_plan(plan.id, machine.job(store, world), "ann")[-1].ok
         assert machine.verbs() == ["restart"]
 
 

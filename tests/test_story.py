@@ -29,8 +29,7 @@ from watchdog.approval.record import COMMAND_LINE, GivenAnswer, answer, new_code
 from watchdog.config.settings import Limits
 from watchdog.model import Plan, plain
 from watchdog.notify.translate import in_english
-from watchdog.repair import RepairJob, carry_out_approved
-from watchdog.steps import add_column, heal_database
+from watchdog.repair import carry_out_approved
 from watchdog.steps.common import ok
 from watchdog.store import Store
 from watchdog.store import plans as rows
@@ -61,7 +60,7 @@ class Timeline:
         machine.wrong = [replace(one, last_seen_at=machine.now) for one in machine.wrong]
         before = rows.history(store, machine.now).disarmed
         self.plans = ask(machine, store)
-        outcomes = carry_out_approved(RepairJob(store, machine.world(), machine.look_again))
+        outcomes = carry_out_approved(machine.job(store))
         after = rows.history(store, machine.now).disarmed
         if outcomes:
             self.said.append(said(outcomes[-1]))
@@ -93,7 +92,7 @@ def story(tmp_path):
 
 
 @pytest.fixture
-def doctor(monkeypatch):
+def doctor(story):
     """A database doctor who succeeds, and what he did."""
     done: list[str] = []
 
@@ -104,8 +103,8 @@ def doctor(monkeypatch):
 
         return run
 
-    monkeypatch.setattr(heal_database, "run", act("heal"))
-    monkeypatch.setattr(add_column, "run", act("add"))
+    story.machine.does("heal_database", act("heal"))
+    story.machine.does("add_column", act("add"))
     return done
 
 

@@ -15,7 +15,7 @@ from watchdog.approval.record import ALPHABET, COMMAND_LINE, GivenAnswer, answer
 from watchdog.config.settings import Limits
 from watchdog.model import packed
 from watchdog.model.plan_reasons import End, Ended, Said, Wait
-from watchdog.repair.execute import RepairJob, carry_out
+from watchdog.repair import carry_out
 from watchdog.store import Store
 from watchdog.store import plans as rows
 
@@ -144,7 +144,7 @@ def test_a_no_wins_over_a_yes_until_the_first_step(store, machine):
     assert said(yes(store, three, by="cid", via="ntfy/cid", allowed=["cid"])).startswith(
         f"plan {plan.id} was already refused by bob via ntfy"
     )
-    outcome = carry_out(plan.id, RepairJob(store, machine.world(), machine.look_again))[-1]
+    outcome = carry_out(plan.id, machine.job(store))[-1]
     assert not outcome.ok and machine.ran == [] and rows.get(store, plan.id).state == "refused"
     refused = rows.audit_lines(store, plan.id)[-1]
     assert (refused["what"], refused["by"]) == ("refused", "bob")
@@ -161,7 +161,7 @@ def test_a_no_that_comes_while_it_is_being_looked_at_again_ends_it(store, machin
         if name == point:
             assert no(store, codes[1], by="bob").reason.key == Said.STOPPING
 
-    job = RepairJob(store, machine.world(), machine.look_again, at_point=at_point)
+    job = machine.job(store, at_point=at_point)
     (outcome,) = carry_out(plan.id, job)
     assert not outcome.ok and outcome.reason.key == Ended.REFUSED and machine.ran == []
     assert rows.get(store, plan.id).state == "refused" and rows.history(store, START).actions == ()
@@ -196,10 +196,7 @@ def test_4_no_answer_is_a_no_and_never_carried_out_later(store, machine):
     assert rows.get(store, plan.id).state == "expired"
     assert approval.approved(store, late) == ()
     machine.now = late
-    assert (
-        not carry_out(plan.id, RepairJob(store, machine.world(), machine.look_again))[-1].ok
-        and machine.ran == []
-    )
+    assert not carry_out(plan.id, machine.job(store))[-1].ok and machine.ran == []
 
 
 def test_4_an_approval_that_nobody_took_up_in_time_is_void(store, machine):
@@ -219,7 +216,7 @@ def test_5_when_the_fault_is_gone_the_approval_lapses(store, machine):
     plan = asked(store, machine)
     yes(store, new_code(store, plan.id, "ntfy/ann", START))
     machine.wrong = []
-    outcome = carry_out(plan.id, RepairJob(store, machine.world(), machine.look_again))[-1]
+    outcome = carry_out(plan.id, machine.job(store))[-1]
     assert not outcome.ok and "no longer needed" in said(outcome) and machine.ran == []
     assert rows.get(store, plan.id).state == "lapsed"
 
@@ -229,7 +226,7 @@ def test_5_when_someone_restarted_meanwhile_the_approval_lapses(store, machine):
     yes(store, new_code(store, plan.id, "ntfy/ann", START))
     machine.starts = [START + MINUTE]
     machine.now = START + 2 * MINUTE
-    outcome = carry_out(plan.id, RepairJob(store, machine.world(), machine.look_again))[-1]
+    outcome = carry_out(plan.id, machine.job(store))[-1]
     assert "it must wait: the gateway was started" in said(outcome) and machine.ran == []
 
 
@@ -279,7 +276,7 @@ def test_8_an_old_button_explains_itself(store, machine):
     codes = [new_code(store, plan.id, "ntfy/ann", START) for _ in range(2)]
     yes(store, codes[0])
     machine.cured_by = Machine.restarted
-    assert carry_out(plan.id, RepairJob(store, machine.world(), machine.look_again))[-1].ok
+    assert carry_out(plan.id, machine.job(store))[-1].ok
     told = yes(store, codes[1], machine.now)
     assert "has ended (done): Restart the gateway: done and verified" in said(
         told
@@ -290,7 +287,7 @@ def test_9_the_audit_says_who_what_when_and_with_what_output_and_cannot_be_chang
     plan = asked(store, machine)
     yes(store, new_code(store, plan.id, "ntfy/ann", START))
     machine.cured_by = Machine.restarted
-    carry_out(plan.id, RepairJob(store, machine.world(), machine.look_again))
+    carry_out(plan.id, machine.job(store))
     lines = rows.audit_lines(store, plan.id)
     assert [line["what"] for line in lines] == ["asked", "approved", "claimed", "begun", "step done", "done"]
     assert all(line["digest"] == plan.digest for line in lines)
@@ -344,10 +341,7 @@ def test_a_plan_of_another_host_or_home_is_not_carried_out(store, machine):
     plan = asked(store, machine)
     yes(store, new_code(store, plan.id, "ntfy/ann", START))
     elsewhere = replace(machine.world(), host="other")
-    assert (
-        "is for" in said(carry_out(plan.id, RepairJob(store, elsewhere, machine.look_again))[-1])
-        and machine.ran == []
-    )
+    assert "is for" in said(carry_out(plan.id, machine.job(store, elsewhere))[-1]) and machine.ran == []
 
 
 def test_a_stored_plan_that_is_not_one_is_refused(store, machine):

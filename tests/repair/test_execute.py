@@ -8,7 +8,6 @@ import json
 import multiprocessing
 import os
 import signal
-import sqlite3
 import subprocess
 from dataclasses import replace
 from datetime import UTC, timedelta
@@ -41,14 +40,14 @@ from watchdog.model import Report, Step, Verify, plain
 from watchdog.model.plan_reasons import Ended
 from watchdog.pipeline import look_again
 from watchdog.plan.planner import digest_of
-from watchdog.repair import RepairJob, carry_out, carry_out_approved
+from watchdog.repair import carry_out, carry_out_approved
 from watchdog.repair import resume as interrupted
 from watchdog.repair.job import POINTS
 from watchdog.reports.check import as_text
 from watchdog.reports.language import reader_of
 from watchdog.sources.read import Sources
-from watchdog.steps import KINDS, heal_database, set_aside
 from watchdog.steps import gateway as gateway_step
+from watchdog.steps import set_aside
 from watchdog.steps.command import Args as CommandArgs
 from watchdog.steps.common import failed, ok
 from watchdog.store import Store, failed_restarts, questions
@@ -82,7 +81,7 @@ def approved(store, machine):
 
 
 def go(store, machine, plan):
-    return carry_out(plan.id, RepairJob(store, machine.world(), machine.look_again))
+    return carry_out(plan.id, machine.job(store))
 
 
 def disarmed(store, machine):
@@ -230,7 +229,7 @@ def test_a_restart_that_failed_is_remembered_so_that_its_stop_is_not_taken_for_a
     assert failed_restarts(store, machine.now) == ()
     began = machine.now
     world = replace(machine.world(), run=lambda argv, timeout, env=None: Ran(1, "error during connect: EOF"))
-    assert not carry_out(plan.id, RepairJob(store, world, machine.look_again))[-1].ok
+    assert not carry_out(plan.id, machine.job(store, world))[-1].ok
     assert failed_restarts(store, machine.now) == (began,)
 
 
@@ -268,7 +267,7 @@ def test_when_every_rule_is_switched_off_only_the_sign_of_life_is_told(store, ma
         machine.off = off if since else {}
         return seen(since)
 
-    outcomes = carry_out(plan.id, RepairJob(store, machine.world(), look_again))
+    outcomes = carry_out(plan.id, machine.job(store, look_again=look_again))
     assert said(outcomes[1]) == (
         "not verified by session-stuck, qq-resume-loop, gateway-wedged, gateway-down, crash-loop (switched off); gateway running (pid 801)"
     )
@@ -343,7 +342,7 @@ def test_the_turn_that_hangs_is_no_reply_that_a_restart_waits_for(store, machine
 
 
 @pytest.fixture
-def doctor(monkeypatch):
+def doctor(machine):
     """The database doctor, on paper: what it was asked to do, and whether it can."""
     asked, can = [], {"heal": True}
 
@@ -351,7 +350,7 @@ def doctor(monkeypatch):
         asked.append(("undo " if args.undo else "heal ") + args.database)
         return (ok if args.undo or can["heal"] else failed)(plain(asked[-1]), plain("as told"))
 
-    monkeypatch.setattr(heal_database, "run", run)
+    machine.does("heal_database", run)
     return asked, can
 
 
@@ -390,7 +389,7 @@ def test_the_unit_vanishing_between_two_steps_is_told_loudly(store, machine, doc
     assert doctor[0] == ["heal state.db", "undo state.db"]
 
 
-def test_a_failure_of_one_cure_is_not_held_against_the_other(store, machine, doctor, monkeypatch):
+def test_a_failure_of_one_cure_is_not_held_against_the_other(store, machine, doctor):
     machine.wrong, doctor[1]["heal"] = [BROKEN, LACKING], False
     go(store, machine, approved(store, machine))
     states = {(one.recipe, one.state) for one in rows.history(store, machine.now).actions}
@@ -407,7 +406,7 @@ def test_a_crash_loop_is_stopped_and_stays_stopped(store, machine):
     )
 
 
-def test_a_step_that_raises_is_a_failed_step(store, machine, monkeypatch):
+def test_a_step_that_raises_is_a_failed_step(store, machine):
     def boom(*_, **__):
         raise RuntimeError("surprise\x1b[31m")
 
@@ -417,61 +416,38 @@ def test_a_step_that_raises_is_a_failed_step(store, machine, monkeypatch):
     assert said(outcomes[0]) == "RuntimeError: surprise" and rows.get(store, plan.id).state == "failed"
 
 
-class FullDisk(sqlite3.Connection):
-    """A connection whose writes fail from a certain statement on."""
-
-    full = ""
-
-    def execute(self, sql, *args):
-        if FullDisk.full and FullDisk.full in sql:
-            raise sqlite3.OperationalError("database or disk is full")
-        return super().execute(sql, *args)
-
-
-@pytest.fixture
-def full_disk(monkeypatch):
-    real = sqlite3.connect
-    monkeypatch.setattr(sqlite3, "connect", lambda *args, **more: real(*args, factory=FullDisk, **more))
-    yield FullDisk
-    FullDisk.full = ""
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE plans SET state = ?, claimed_at",
-        "INSERT INTO audit",
-        "INSERT INTO actions",
-        "INSERT INTO steps_done",
-    ],
-)
-def test_with_a_full_disk_nothing_is_started(full_disk, tmp_path, machine, statement):
-    with Store.open(tmp_path / "state" / "full.db") as store:
-        plan = approved(store, machine)
-        FullDisk.full = statement
-        outcomes = go(store, machine, plan)
-        assert (
-            machine.ran == []
-            and not outcomes[-1].ok
-            and "disk is full" in " ".join(said(one) for one in outcomes)
+def fill_disk(store: Store, *writes: str) -> None:
+    """From now on, these writes fail as on a full disk."""
+    for number, write in enumerate(writes):
+        store.db.execute(
+            f"CREATE TEMP TRIGGER full_{number} BEFORE {write} BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
         )
 
 
-def test_a_disk_that_fills_up_after_the_stop_does_not_leave_the_gateway_stopped(
-    full_disk, tmp_path, machine, doctor
-):
+@pytest.mark.parametrize(
+    "write",
+    ["UPDATE OF claimed_at ON plans", "INSERT ON audit", "INSERT ON actions", "INSERT ON steps_done"],
+)
+def test_with_a_full_disk_nothing_is_started(store, machine, write):
+    plan = approved(store, machine)
+    fill_disk(store, write)
+    outcomes = go(store, machine, plan)
+    assert machine.ran == [] and not outcomes[-1].ok
+    assert "disk is full" in " ".join(said(outcome) for outcome in outcomes)
+
+
+def test_a_disk_that_fills_up_after_the_stop_does_not_leave_the_gateway_stopped(store, machine, doctor):
     machine.wrong = [BROKEN]
-    with Store.open(tmp_path / "state" / "full.db") as store:
-        plan = approved(store, machine)
-        real = machine.run
+    plan = approved(store, machine)
+    real = machine.run
 
-        def run(argv, timeout, env=None):
-            if argv[1] == "stop":
-                FullDisk.full = "steps_done"
-            return real(argv, timeout, env)
+    def run(argv, timeout, env=None):
+        if argv[1] == "stop":
+            fill_disk(store, "INSERT ON steps_done", "UPDATE ON steps_done")
+        return real(argv, timeout, env)
 
-        machine.run = run
-        outcomes = go(store, machine, plan)
+    machine.run = run
+    outcomes = go(store, machine, plan)
     assert machine.alive and machine.verbs() == ["stop", "start"] and doctor[0] == []
     assert not outcomes[-1].ok and "cannot be recorded" in said(outcomes[0])
 
@@ -479,9 +455,9 @@ def test_a_disk_that_fills_up_after_the_stop_does_not_leave_the_gateway_stopped(
 # dying in the middle
 
 
-def _die_at(folder: str, point: str, times: int, broken: bool) -> None:
+def _die_at(folder: str, point: str, times: int, helps: bool) -> None:
     """In a process of its own: carry out plan 1 and die, by SIGKILL, at a certain point."""
-    machine = _machine(Path(folder), broken)
+    machine = _machine(Path(folder), helps)
     seen = [0]
 
     def at_point(name: str) -> None:
@@ -490,18 +466,14 @@ def _die_at(folder: str, point: str, times: int, broken: bool) -> None:
             if seen[0] == times:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    heal_database.run = lambda args, world: (
-        world.run(("doctor", "undo" if args.undo else "heal"), 1),
-        ok(plain("heal"), plain("healed")),
-    )[1]
     with Store.open(Path(folder) / "state" / "watchdog.db") as store:
-        carry_out(1, RepairJob(store, machine.world(), machine.look_again, at_point=at_point))
+        carry_out(1, machine.job(store, at_point=at_point))
     os._exit(0)
 
 
-def _machine(folder: Path, broken: bool) -> Machine:
+def _machine(folder: Path, helps: bool = True) -> Machine:
     """A machine whose gateway and history outlive its watchdog: they are in files."""
-    machine = Machine(folder, wrong=[BROKEN if broken else STUCK], cured_by=Machine.restarted)
+    machine = Machine(folder, wrong=[BROKEN], cured_by=Machine.restarted if helps else None)
     log, real = folder / "ran", machine.run
 
     def run(argv, timeout, env=None):
@@ -509,16 +481,21 @@ def _machine(folder: Path, broken: bool) -> Machine:
             file.write(json.dumps(argv) + "\n")
         return real(argv, timeout, env)
 
+    def heal(args, world):
+        world.run(("doctor", "undo" if args.undo else "heal"), 1)
+        return ok(plain("heal"), plain("healed"))
+
     machine.run = run
+    machine.does("heal_database", heal)
     if log.exists():
         for line in log.read_text().splitlines():
             real(json.loads(line), 1)
     return machine
 
 
-def _died_at(folder: Path, point: str, times: int, broken: bool) -> bool:
+def _died_at(folder: Path, point: str, times: int, helps: bool = True) -> bool:
     child = multiprocessing.get_context("fork").Process(
-        target=_die_at, args=(str(folder), point, times, broken)
+        target=_die_at, args=(str(folder), point, times, helps)
     )
     child.start()
     child.join(30)
@@ -543,45 +520,32 @@ DEATHS = [
 
 
 @pytest.mark.parametrize(("point", "times"), DEATHS, ids=[f"{point} {times}" for point, times in DEATHS])
-def test_killed_at_any_point_no_step_is_done_twice_and_a_stopped_gateway_is_told_of(
-    tmp_path, monkeypatch, point, times
-):
+def test_killed_at_any_point_no_step_is_done_twice_and_a_stopped_gateway_is_told_of(tmp_path, point, times):
     assert {name for name, _ in DEATHS} | {"rolled back"} == set(POINTS)
-    before = _machine(tmp_path, True)
+    before = _machine(tmp_path)
     with Store.open(tmp_path / "state" / "watchdog.db") as store:
         approved(store, before)
-    assert _died_at(tmp_path, point, times, True)
+    assert _died_at(tmp_path, point, times)
     done = (tmp_path / "ran").read_text().splitlines() if (tmp_path / "ran").exists() else []
-    monkeypatch.setattr(
-        heal_database,
-        "run",
-        lambda args, world: (
-            world.run(("doctor", "undo" if args.undo else "heal"), 1),
-            ok(plain("heal"), plain("healed")),
-        )[1],
-    )
-    after = _machine(tmp_path, True)
+    after = _machine(tmp_path)
     with Store.open(tmp_path / "state" / "watchdog.db") as store:
         if point == "checked":  # nothing had happened yet: it is carried out now, once
-            assert carry_out_approved(RepairJob(store, after.world(), after.look_again))[-1].ok
+            assert carry_out_approved(after.job(store))[-1].ok
             return
         if point == "recorded":
-            assert (
-                rows.get(store, 1).state == "done"
-                and carry_out_approved(RepairJob(store, after.world(), after.look_again)) == ()
-            )
+            assert rows.get(store, 1).state == "done" and carry_out_approved(after.job(store)) == ()
             return
-        told = carry_out_approved(RepairJob(store, after.world(), after.look_again))
+        told = carry_out_approved(after.job(store))
         assert len(told) == 1 and "was cut off" in said(told[0]) and "resume 1" in said(told[0])
         if not after.alive:
             assert "THE GATEWAY IS NOT RUNNING" in said(told[0])
-        assert carry_out_approved(RepairJob(store, after.world(), after.look_again)) == ()  # told once
+        assert carry_out_approved(after.job(store)) == ()  # told once
         assert (
             (tmp_path / "ran").read_text().splitlines() == done if done else not (tmp_path / "ran").exists()
         )
         (held, *_) = propose(replace(after, wrong=[STUCK]), store)
         assert "plan 1 was begun and not finished" in waits_for(held)
-        outcomes = interrupted.resume_plan(1, RepairJob(store, after.world(), after.look_again), "ann")
+        outcomes = interrupted.resume_plan(1, after.job(store), "ann")
         assert outcomes[-1].ok, outcomes
         assert rows.get(store, 1).state == "done" and after.alive
     words = [json.loads(line) for line in (tmp_path / "ran").read_text().splitlines()]
@@ -602,9 +566,7 @@ def test_who_was_asked_hears_the_end_of_a_plan_that_was_cut_off_and_resumed(stor
     questions.save_question(
         store, Question(plan, "high", (), START, START, closed_at=START)
     )  # its cut was told
-    assert interrupted.resume_plan(plan.id, RepairJob(store, machine.world(), machine.look_again), "ann")[
-        -1
-    ].ok
+    assert interrupted.resume_plan(plan.id, machine.job(store), "ann")[-1].ok
     assert [question.plan.id for question in questions.open_questions(store)] == [plan.id]
 
 
@@ -619,9 +581,7 @@ def test_a_gateway_that_booted_in_the_middle_of_a_repair_is_stopped_again_before
     # here the machine went; it is up again, and the gateway with it
     rows.begin_step(store, StepRow(plan.id, "steps", 1), START)
     assert machine.alive
-    assert interrupted.resume_plan(plan.id, RepairJob(store, machine.world(), machine.look_again), "ann")[
-        -1
-    ].ok
+    assert interrupted.resume_plan(plan.id, machine.job(store), "ann")[-1].ok
     assert machine.verbs() == ["stop", "start"] and doctor[0] == ["heal state.db"]
 
 
@@ -644,7 +604,7 @@ def test_a_no_between_two_steps_stops_it_while_nothing_is_repaired_and_leaves_no
     machine.wrong = [BROKEN]
     plan = approved(store, machine)
     at_point = _says_no_at(store, plan, "step done")  # the gateway is stopped, the repair not begun
-    outcomes = carry_out(plan.id, RepairJob(store, machine.world(), machine.look_again, at_point=at_point))
+    outcomes = carry_out(plan.id, machine.job(store, at_point=at_point))
     assert doctor[0] == [] and machine.verbs() == ["stop", "start"] and machine.alive
     assert not outcomes[-1].ok and outcomes[-1].reason.key == Ended.REFUSED
     assert rows.get(store, plan.id).state == "refused" and disarmed(store, machine) is None
@@ -668,7 +628,7 @@ def test_a_no_that_waits_in_a_chat_is_heard_before_each_step_that_can_still_be_l
         if len(heard) == looks:
             assert answer(store, GivenAnswer(code, False, "bob", COMMAND_LINE), START).ok
 
-    outcomes = carry_out(plan.id, RepairJob(store, machine.world(), machine.look_again, hear))
+    outcomes = carry_out(plan.id, machine.job(store, hear=hear))
     assert doctor[0] == [] and machine.verbs() == verbs and machine.alive
     assert outcomes[-1].reason.key == Ended.REFUSED and rows.get(store, plan.id).state == "refused"
     assert len(heard) == looks
@@ -688,9 +648,7 @@ def test_a_no_to_a_plan_that_was_cut_off_is_heard_when_it_is_resumed(store, mach
     if when == "while it is cut off":
         assert says_no().ok
     hear = says_no if when == "in a chat" else lambda: None
-    outcomes = interrupted.resume_plan(
-        plan.id, RepairJob(store, machine.world(), machine.look_again, hear), "ann"
-    )
+    outcomes = interrupted.resume_plan(plan.id, machine.job(store, hear=hear), "ann")
     assert outcomes[-1].reason.key == Ended.REFUSED and rows.get(store, plan.id).state == "refused"
     assert doctor[0] == [] and machine.verbs() == [] and machine.alive
 
@@ -699,7 +657,7 @@ def test_a_no_after_the_repair_does_not_leave_the_gateway_stopped(store, machine
     machine.wrong = [BROKEN]
     plan = approved(store, machine)
     at_point = _says_no_at(store, plan, "step done", times=2)  # repaired, and still stopped
-    outcomes = carry_out(plan.id, RepairJob(store, machine.world(), machine.look_again, at_point=at_point))
+    outcomes = carry_out(plan.id, machine.job(store, at_point=at_point))
     assert doctor[0] == ["heal state.db"] and machine.verbs() == ["stop", "start"] and outcomes[-1].ok
 
 
@@ -738,7 +696,7 @@ def test_a_plan_that_was_cut_off_knows_the_start_command_that_was_approved(
             machine.alive, machine.pid = True, 900
             return ok(plain(args.do), plain("as told"))
 
-    job = RepairJob(store, after, machine.look_again, kinds={**KINDS, "gateway": Gateway})
+    job = machine.job(store, after, kinds={**machine.kinds, "gateway": Gateway})
     machine.cured_by = lambda _: True
     outcomes = interrupted.resume_plan(plan.id, job, "ann")
     assert outcomes[-1].ok, outcomes
@@ -770,7 +728,7 @@ def test_a_gateway_that_cannot_be_seen_is_not_called_down(store, machine, doctor
     plan = approved(store, machine)
 
     unseen = replace(machine.world(), look=lambda: GatewayProcess(None))
-    outcomes = carry_out(plan.id, RepairJob(store, unseen, machine.look_again))
+    outcomes = carry_out(plan.id, machine.job(store, unseen))
     assert not outcomes[-1].ok and "NOT RUNNING" not in said(outcomes[-1])
 
 
@@ -783,8 +741,7 @@ def test_the_durations_of_outcomes_are_the_plans_own(store, machine):
 
 
 def test_killed_while_rolling_back_it_is_told_and_not_resumed(tmp_path):
-    before = _machine(tmp_path, False)
-    before.cured_by = None
+    before = Machine(tmp_path, wrong=[STUCK])
     with Store.open(tmp_path / "state" / "watchdog.db") as store:
         approved(store, before)
         rows.move(store, 1, ("approved",), "claimed")
@@ -792,7 +749,7 @@ def test_killed_while_rolling_back_it_is_told_and_not_resumed(tmp_path):
         rows.end_step(store, StepRow(1, "steps", 0), failed(plain("restart"), plain("no")), START)
         told = interrupted.find_interrupted(store, before.world())
         assert "after step 1 of 1" in said(told[0])
-        outcomes = interrupted.resume_plan(1, RepairJob(store, before.world(), before.look_again), "ann")
+        outcomes = interrupted.resume_plan(1, before.job(store), "ann")
         assert "a step had failed before" in said(outcomes[0])
         assert "abandoned by ann" in said(interrupted.abandon(1, store, before.world(), "ann"))
         assert rows.get(store, 1).state == "abandoned"
@@ -807,7 +764,7 @@ def test_a_command_that_was_cut_off_is_not_begun_again(store, machine):
     plan = approved(store, machine)
     rows.move(store, plan.id, ("approved",), "claimed")
     rows.begin_step(store, StepRow(plan.id, "steps", 0), START)
-    outcomes = interrupted.resume_plan(plan.id, RepairJob(store, machine.world(), machine.look_again), "ann")
+    outcomes = interrupted.resume_plan(plan.id, machine.job(store), "ann")
     assert "may have run half way and is not started a second time" in said(outcomes[0]) and machine.ran == []
 
 
@@ -824,7 +781,7 @@ def _race(folder: str, code: str, start, ran) -> None:
     with Store.open(Path(folder) / "state" / "watchdog.db") as store:
         start.wait()
         told = answer(store, GivenAnswer(code, True, "ann", COMMAND_LINE), machine.now)
-        outcomes = carry_out(1, RepairJob(store, machine.world(), machine.look_again))
+        outcomes = carry_out(1, machine.job(store))
         if told.ok:
             ran.put("approved")
         if outcomes[-1].ok:
@@ -901,7 +858,7 @@ def test_when_it_cannot_be_looked_at_again_nothing_is_done(store, machine):
     def blind(since):
         raise OSError("the disk is gone")
 
-    outcome = carry_out(plan.id, RepairJob(store, machine.world(), blind))[-1]
+    outcome = carry_out(plan.id, machine.job(store, look_again=blind))[-1]
     assert "could not be looked at again: OSError: the disk is gone" in said(outcome) and machine.ran == []
     assert rows.get(store, plan.id).state == "lapsed"
 
@@ -914,23 +871,20 @@ def test_when_it_cannot_be_looked_at_afterwards_it_is_not_called_well(store, mac
             raise OSError("the disk is gone")
         return machine.look_again(since)
 
-    outcomes = carry_out(plan.id, RepairJob(store, machine.world(), look))
+    outcomes = carry_out(plan.id, machine.job(store, look_again=look))
     assert not outcomes[-1].ok and "could not be looked at" in said(outcomes[-1]) and disarmed(store, machine)
 
 
-def test_killed_right_after_the_roll_back_it_is_told(tmp_path, monkeypatch):
+def test_killed_right_after_the_roll_back_it_is_told(tmp_path):
     """The last of the points: the gateway is back as it was, only the record of the end is missing."""
     with Store.open(tmp_path / "state" / "watchdog.db") as store:
-        approved(store, _machine(tmp_path, True))
-    monkeypatch.setattr(Machine, "restarted", lambda self: False)
-    assert _died_at(tmp_path, "rolled back", 1, True)
-    after = _machine(tmp_path, True)
+        approved(store, _machine(tmp_path))
+    assert _died_at(tmp_path, "rolled back", 1, helps=False)
+    after = _machine(tmp_path)
     with Store.open(tmp_path / "state" / "watchdog.db") as store:
-        told = carry_out_approved(RepairJob(store, after.world(), after.look_again))
+        told = carry_out_approved(after.job(store))
         assert "was cut off after step 3 of 3" in said(told[0]) and "the gateway runs" in said(told[0])
-        assert "a step had failed" in said(
-            interrupted.resume_plan(1, RepairJob(store, after.world(), after.look_again), "ann")[0]
-        )
+        assert "a step had failed" in said(interrupted.resume_plan(1, after.job(store), "ann")[0])
     ran = [json.loads(line)[-2:] for line in (tmp_path / "ran").read_text().splitlines()]
     assert ran == [
         ["stop", "hermes-gateway.service"],

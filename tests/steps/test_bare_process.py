@@ -27,7 +27,7 @@ from watchdog.gateway.machine import Machine as RealMachine
 from watchdog.gateway.probe import inside_gateway
 from watchdog.gateway.supervisor import PROCESS
 from watchdog.notify.translate import in_english
-from watchdog.repair import RepairJob, carry_out, verify
+from watchdog.repair import carry_out, verify
 from watchdog.sources.read import Sources, starts_in_log
 from watchdog.steps import bare_process as bare
 from watchdog.steps import gateway
@@ -209,7 +209,7 @@ def test_an_approved_restart_of_a_real_process_from_question_to_proof(home, monk
         assert f"restart the gateway (process {seen.pid})" in in_english(plan.words[0])
         code = new_code(store, plan.id, COMMAND_LINE, world.clock())
         assert answer(store, GivenAnswer(code, True, "ann", COMMAND_LINE), world.clock()).ok
-        outcomes = carry_out(plan.id, RepairJob(store, known, machine.look_again))
+        outcomes = carry_out(plan.id, machine.job(store, known))
     assert [one.ok for one in outcomes] == [True, True, True], outcomes
 
 
@@ -228,7 +228,7 @@ def test_when_the_process_changed_since_the_question_nothing_is_done(home):
         assert gateway.run(gateway.Args("restart"), world).ok  # somebody else was quicker
         before = look_at_gateway(home)
         fresh = world_of(home)
-        outcome = carry_out(plan.id, RepairJob(store, replace(fresh, starts=()), machine.look_again))[-1]
+        outcome = carry_out(plan.id, machine.job(store, replace(fresh, starts=())))[-1]
     assert "the situation changed" in said(outcome) and look_at_gateway(home).pid == before.pid
 
 
@@ -273,7 +273,7 @@ def test_an_approved_heal_of_a_copied_home_does_not_touch_the_originals_gateway(
         plan = ask(machine, store, world, world.clock())[0]
         code = new_code(store, plan.id, COMMAND_LINE, world.clock())
         assert answer(store, GivenAnswer(code, True, "ann", COMMAND_LINE), world.clock()).ok
-        outcomes = carry_out(plan.id, RepairJob(store, skipping(world), machine.look_again))
+        outcomes = carry_out(plan.id, machine.job(store, skipping(world)))
     try:
         assert "it was not running" in said(outcomes[0]) and outcomes[1].ok, outcomes
         assert look_at_gateway(home).pid == seen.pid
