@@ -266,20 +266,16 @@ def test_a_full_store_is_told_as_full(tmp_path):
 
 
 @pytest.mark.parametrize("spoil", [header_only, no_tables, no_column])
-@pytest.mark.parametrize(
-    "words",
-    [["status"], ["plans"], ["audit"], ["audit", "--verify"], ["report"], ["incidents"], ["silences"],
-     ["store", "check"], ["store", "export"], ["check", "--dry-run"], ["doctor"], ["status", "--json"]],
-    ids=" ".join,
-)  # fmt: skip
-def test_no_command_prints_a_traceback_for_a_damaged_store(place, capsys, spoil, words):
+def test_no_command_prints_a_traceback_for_a_damaged_store(place, capsys, spoil):
     place.run("check")
     spoil(place.store)
     before = place.store.read_bytes()
-    assert place.run(*words) in (0, 1, 2, 3)
-    told = capsys.readouterr()
-    assert "Traceback" not in told.err + told.out
-    assert place.store.read_bytes() == before  # looking repairs nothing
+    for words in (["status"], ["plans"], ["audit"], ["audit", "--verify"], ["report"], ["incidents"], ["silences"],
+                  ["store", "check"], ["store", "export"], ["check", "--dry-run"], ["doctor"], ["status", "--json"]):  # fmt: skip
+        assert place.run(*words) in (0, 1, 2, 3), words
+        told = capsys.readouterr()
+        assert "Traceback" not in told.err + told.out, words
+        assert place.store.read_bytes() == before, words  # looking repairs nothing
 
 
 def pipe(path: Path) -> None:

@@ -12,8 +12,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,7 +28,7 @@ from watchdog.cli import main
 from watchdog.errors import WatchdogError
 from watchdog.job import Job, find_job
 from watchdog.store import plans as rows
-from watchdog.values import replace
+from watchdog.values import replace as changed
 from watchdog.web import guard
 from watchdog.web.app import Door
 from watchdog.web.listen import listening, parse_address
@@ -94,43 +94,50 @@ class Site:
         self.view.forget()
 
 
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., Site]]:
-    with ExitStack() as stack:
-
-        def run(door: Door | None = None, language: str = "en", real: bool = False) -> Site:
-            where = make_broken_home(tmp_path, language)
-            assert main(["check", "--quiet", *where]) == 1
-            places = (where[1], where[3], where[5])
-            site = Site(0, find_job(*places), View(lambda now: find_job(*places, now)))
-            site.view.carry_out = (
-                carry_out_in_child if real else lambda job, number: site.carried_out.append(number)
-            )
-            listener, _ = stack.enter_context(listening("127.0.0.1:0", "", False))
-            site.port = listener.getsockname()[1]
-            server = make_server(site.view, door or Door())
-            thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-            thread.start()
-
-            def end() -> None:
-                server.should_exit = True
-                thread.join(10)
-
-            stack.callback(end)
-            return site
-
-        yield run
+@contextmanager
+def serving(
+    folder: Path, door: Door | None = None, language: str = "en", real: bool = False
+) -> Iterator[Site]:
+    """A home with one open question below `folder`, served."""
+    where = make_broken_home(folder, language)
+    assert main(["check", "--quiet", *where]) == 1
+    places = (where[1], where[3], where[5])
+    site = Site(0, find_job(*places), View(lambda now: find_job(*places, now)))
+    site.view.carry_out = carry_out_in_child if real else lambda job, number: site.carried_out.append(number)
+    with listening("127.0.0.1:0", "", False) as (listener, _):
+        site.port = listener.getsockname()[1]
+        server = make_server(site.view, door or Door())
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield site
+        finally:
+            server.should_exit = True
+            thread.join(10)
 
 
 @pytest.fixture
-def site(start: Callable[..., Site], capsys: pytest.CaptureFixture[str]) -> Site:
-    found = start()
-    capsys.readouterr()
-    return found
+def site(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Site]:
+    with serving(tmp_path) as found:
+        capsys.readouterr()
+        yield found
 
 
-def test_the_page_is_shown_with_headers_that_keep_others_out(site: Site) -> None:
-    status, text, headers = site.ask("GET", "/")
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with serving(tmp_path_factory.mktemp("shared")) as found:
+        yield found
+
+
+@pytest.fixture
+def unanswered(shared: Site) -> Iterator[Site]:
+    """One site for every test after which nothing may have changed; each comes with a new browser."""
+    yield replace(shared, cookie="")
+    assert shared.state() == "pending" and shared.carried_out == []
+
+
+def test_the_page_is_shown_with_headers_that_keep_others_out(unanswered: Site) -> None:
+    status, text, headers = unanswered.ask("GET", "/")
     seen = Page(text)
     assert status == 200 and seen.open == [] and "lacks" in text and "/plans/1" in text
     assert set(seen.loads) <= {
@@ -150,14 +157,13 @@ def test_the_page_is_shown_with_headers_that_keep_others_out(site: Site) -> None
     assert "server" not in headers and len(text) < 100_000
 
 
-def test_looking_changes_nothing(site: Site) -> None:
-    before = site.job.store_path.read_bytes()
+def test_looking_changes_nothing(unanswered: Site) -> None:
+    before = unanswered.job.store_path.read_bytes()
     for path in ("/", "/plans/1", "/incidents", "/version", "/manifest.webmanifest", "/page.js"):
-        site.get(path)
-    assert site.state() == "pending" and site.job.store_path.read_bytes() == before
+        unanswered.get(path)
+    assert unanswered.job.store_path.read_bytes() == before
     for method in ("HEAD", "OPTIONS", "PUT", "DELETE"):
-        assert site.ask(method, "/plans/1")[0] in (200, 405)
-    assert site.state() == "pending" and site.carried_out == []
+        assert unanswered.ask(method, "/plans/1")[0] in (200, 405)
 
 
 def test_a_code_of_the_message_approves_once_and_is_recorded_as_every_other_answer(site: Site) -> None:
@@ -194,7 +200,7 @@ def test_a_no_is_as_easy_as_a_yes(site: Site) -> None:
 
 
 def test_a_yes_is_carried_out_by_a_process_of_its_own(
-    start: Callable[..., Site], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     begun: list[subprocess.Popen[bytes]] = []
     real = subprocess.Popen
@@ -206,26 +212,25 @@ def test_a_yes_is_carried_out_by_a_process_of_its_own(
     monkeypatch.chdir(tmp_path)  # files of somebody else lie where the server was started
     for name in ("watchdog", "json", "sqlite3", "yaml"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit(9)")
-    site = start(real=True)
-    with monkeypatch.context() as patch:
-        patch.setattr(subprocess, "Popen", noted)
-        assert site.post(site.form())[0] == 303
-    assert begun[-1].wait(60) == 0
-    assert site.state() == "done"
-    assert "done" in site.get("/plans/1")
+    with serving(tmp_path, real=True) as site:
+        with monkeypatch.context() as patch:
+            patch.setattr(subprocess, "Popen", noted)
+            assert site.post(site.form())[0] == 303
+        assert begun[-1].wait(60) == 0
+        assert site.state() == "done"
+        assert "done" in site.get("/plans/1")
 
 
-def test_what_was_not_shown_is_not_approved(site: Site) -> None:
-    status, text = site.post(site.form(digest="0" * 64))
+def test_what_was_not_shown_is_not_approved(unanswered: Site) -> None:
+    status, text = unanswered.post(unanswered.form(digest="0" * 64))
     assert status == 409 and "has changed" in text
-    assert site.state() == "pending" and site.carried_out == []
 
 
 def test_a_code_of_another_plan_does_not_fit(site: Site) -> None:
     with site.job.store() as store:
         stored = rows.get(store, 1)
         assert stored is not None
-        other = rows.save(store, replace(stored.plan, digest="0" * 64), datetime.now(UTC))
+        other = rows.save(store, changed(stored.plan, digest="0" * 64), datetime.now(UTC))
     good = site.form()
     for _ in range(6):  # the code is right, so no try is counted
         status, text = site.post({**good, "code": site.code(other)})
@@ -292,57 +297,54 @@ def test_an_expired_question_is_not_answered(site: Site) -> None:
     ],
     ids=str,
 )
-def test_a_form_of_another_origin_is_refused(site: Site, headers: dict[str, str]) -> None:
-    status, text = site.post(site.form(), **headers)
+def test_a_form_of_another_origin_is_refused(unanswered: Site, headers: dict[str, str]) -> None:
+    status, text = unanswered.post(unanswered.form(), **headers)
     assert status == 403 and "came from another page" in text
-    assert site.state() == "pending" and site.carried_out == []
 
 
-def test_a_form_without_an_origin_is_refused(site: Site) -> None:
+def test_a_form_without_an_origin_is_refused(unanswered: Site) -> None:
     kind = {"Content_Type": "application/x-www-form-urlencoded"}
-    assert site.ask("POST", "/plans/1", urlencode(site.form()), **kind)[0] == 403
+    assert unanswered.ask("POST", "/plans/1", urlencode(unanswered.form()), **kind)[0] == 403
 
 
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:8790", "127.0.0.1.evil.example", "localhost@evil", "", "a:b:c"]
 )
-def test_a_name_that_was_made_to_point_here_gets_nothing(site: Site, host: str) -> None:
+def test_a_name_that_was_made_to_point_here_gets_nothing(unanswered: Site, host: str) -> None:
     """DNS rebinding: the browser sends the name of the attacker's page as Host."""
-    status, text, _ = site.ask("GET", "/", Host=host)
-    assert status in (400, 421) and "lacks" not in text and "hermes-session" not in site.cookie
+    status, text, _ = unanswered.ask("GET", "/", Host=host)
+    assert status in (400, 421) and "lacks" not in text and "hermes-session" not in unanswered.cookie
 
 
 @pytest.mark.parametrize("host", ["localhost:9000", "127.0.0.1", "[::1]:8790", "LOCALHOST"])
-def test_the_own_names_work_on_any_port_as_through_a_tunnel(site: Site, host: str) -> None:
-    assert site.ask("GET", "/", Host=host)[0] == 200
+def test_the_own_names_work_on_any_port_as_through_a_tunnel(unanswered: Site, host: str) -> None:
+    assert unanswered.ask("GET", "/", Host=host)[0] == 200
 
 
-def test_a_further_name_is_allowed_by_the_one_who_starts_the_server(start: Callable[..., Site]) -> None:
-    site = start(Door(("server.tail1234.ts.net",)))
-    assert site.ask("GET", "/", Host="server.tail1234.ts.net")[0] == 200
-    assert site.ask("GET", "/", Host="other.tail1234.ts.net")[0] == 421
+def test_a_further_name_is_allowed_by_the_one_who_starts_the_server(tmp_path: Path) -> None:
+    with serving(tmp_path, Door(("server.tail1234.ts.net",))) as site:
+        assert site.ask("GET", "/", Host="server.tail1234.ts.net")[0] == 200
+        assert site.ask("GET", "/", Host="other.tail1234.ts.net")[0] == 421
 
 
-def test_a_session_of_somebody_else_does_not_answer(site: Site) -> None:
-    form = site.form()
-    site.cookie = f"{guard.COOKIE}=stolen"
-    status, text = site.post(form)
-    assert status == 403 and "too long ago" in text and site.state() == "pending"
-    status, _ = site.post({**form, "token": ""})
-    assert status == 403 and site.state() == "pending"
+def test_a_session_of_somebody_else_does_not_answer(unanswered: Site) -> None:
+    form = unanswered.form()
+    unanswered.cookie = f"{guard.COOKIE}=stolen"
+    status, text = unanswered.post(form)
+    assert status == 403 and "too long ago" in text
+    status, _ = unanswered.post({**form, "token": ""})
+    assert status == 403
 
 
-def test_behind_a_proxy_the_record_says_who_and_nobody_comes_without_a_name(
-    start: Callable[..., Site],
-) -> None:
-    site = start(Door((), "Remote-User"))
-    assert site.ask("GET", "/")[0] == 401
-    page = site.get("/plans/1", Remote_User="anna")
-    hidden = dict(re.findall(r'name="(digest|token)" value="([^"]+)"', page))
-    fields = {**hidden, "code": site.code(), "answer": "yes"}
-    assert site.post(fields, Remote_User="anna")[0] == 303
-    with site.job.store() as store:
-        stored = rows.get(store, 1)
+def test_behind_a_proxy_the_record_says_who_and_nobody_comes_without_a_name(tmp_path: Path) -> None:
+    with serving(tmp_path, Door((), "Remote-User")) as site:
+        assert site.ask("GET", "/")[0] == 401
+        page = site.get("/plans/1", Remote_User="anna")
+        hidden = dict(re.findall(r'name="(digest|token)" value="([^"]+)"', page))
+        fields = {**hidden, "code": site.code(), "answer": "yes"}
+        assert site.post(fields, Remote_User="anna")[0] == 303
+        with site.job.store() as store:
+            stored = rows.get(store, 1)
     assert stored is not None and stored.answered_by == "anna" and stored.answered_via == "page"
 
 
@@ -357,12 +359,12 @@ def test_behind_a_proxy_the_record_says_who_and_nobody_comes_without_a_name(
         ("%ff%fe=\udcff".encode("utf-8", "replace").decode(), "application/x-www-form-urlencoded"),
     ],
 )
-def test_a_form_that_cannot_be_understood_does_nothing(site: Site, body: str, kind: str) -> None:
-    status, _, _ = site.ask("POST", "/plans/1", body, Origin=site.origin, Content_Type=kind)
-    assert status == 400 and site.state() == "pending"
+def test_a_form_that_cannot_be_understood_does_nothing(unanswered: Site, body: str, kind: str) -> None:
+    status, _, _ = unanswered.ask("POST", "/plans/1", body, Origin=unanswered.origin, Content_Type=kind)
+    assert status == 400
 
 
-def test_addresses_that_do_not_exist_are_said_plainly(site: Site) -> None:
+def test_addresses_that_do_not_exist_are_said_plainly(unanswered: Site) -> None:
     for path in (
         "/nothing",
         "/plans/99",
@@ -370,27 +372,30 @@ def test_addresses_that_do_not_exist_are_said_plainly(site: Site) -> None:
         "/static/..%2fapp.py",
         "/static/app.py",
     ):
-        status, text, headers = site.ask("GET", path)
+        status, text, headers = unanswered.ask("GET", path)
         assert (status == 404 and "no such page" in text) or "no plan" in text
         assert "default-src 'none'" in headers["content-security-policy"]
-    assert site.ask("GET", "/incidents?page=99999999")[0] == 200
-    assert site.ask("GET", "/incidents?page=-1%27")[0] == 200
+    assert unanswered.ask("GET", "/incidents?page=99999999")[0] == 200
+    assert unanswered.ask("GET", "/incidents?page=-1%27")[0] == 200
 
 
-def test_the_page_is_in_the_readers_language_and_can_be_changed(start: Callable[..., Site]) -> None:
-    site = start(language="zh")
-    assert '<html lang="zh">' in site.get("/") and "同意" in site.get("/plans/1")
-    assert '<html lang="en">' in site.get("/?language=en")
-    assert '<html lang="zh">' in site.get("/?language=<script>")
+def test_the_page_is_in_the_readers_language_and_can_be_changed(tmp_path: Path) -> None:
+    with serving(tmp_path, language="zh") as site:
+        assert '<html lang="zh">' in site.get("/") and "同意" in site.get("/plans/1")
+        assert '<html lang="en">' in site.get("/?language=en")
+        assert '<html lang="zh">' in site.get("/?language=<script>")
 
 
-def test_the_page_can_be_installed_on_a_phone(site: Site) -> None:
+def test_the_page_can_be_installed_on_a_phone(unanswered: Site) -> None:
     # Without the attribute a browser asks for the manifest without the login of a proxy.
-    assert '<link rel="manifest" href="/manifest.webmanifest" crossorigin="use-credentials">' in site.get("/")
-    text = site.get("/manifest.webmanifest")
+    assert (
+        '<link rel="manifest" href="/manifest.webmanifest" crossorigin="use-credentials">'
+        in unanswered.get("/")
+    )
+    text = unanswered.get("/manifest.webmanifest")
     for size in (192, 512):
         assert f"/static/icon-{size}.png" in text
-        status, _, headers = site.ask("HEAD", f"/static/icon-{size}.png")
+        status, _, headers = unanswered.ask("HEAD", f"/static/icon-{size}.png")
         assert status == 200 and headers["content-type"] == "image/png"
 
 
@@ -477,13 +482,13 @@ def test_a_client_that_sends_a_header_a_minute_is_let_go_and_one_that_waits_for_
     assert len(gone) > MOST, "but none stays for ever"
 
 
-def test_slow_connections_do_not_keep_the_page_from_others(site: Site) -> None:
+def test_slow_connections_do_not_keep_the_page_from_others(unanswered: Site) -> None:
     slow = []
     for _ in range(MOST + 10):
-        client = socket.create_connection(("127.0.0.1", site.port), timeout=5)
+        client = socket.create_connection(("127.0.0.1", unanswered.port), timeout=5)
         client.sendall(b"GET / HTTP/1.1\r\nHost: 127.0")
         slow.append(client)
-    assert "lacks" in site.get("/")
+    assert "lacks" in unanswered.get("/")
     for client in slow:
         client.close()
 
