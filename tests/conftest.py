@@ -3,13 +3,35 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import tempfile
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 from homes import BOOK, NOW, dated
 
+from watchdog.approval import record
 from watchdog.config.rulebook import Rulebook
+from watchdog.store import Store
+
+MEMORY = Path("/dev/shm")
+ROOM = 2_000_000_000  # bytes
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Nothing of the user who runs the tests is read, and temporary folders are in memory where there is room.
+
+    The tests make thousands of small databases; half of the suite's time would be waiting for the disk.
+    """
+    for name in list(os.environ):
+        if name.startswith(("HERMES_", "XDG_")) and name != "HERMES_WATCHDOG_EFFORT":
+            del os.environ[name]
+    if config.option.markexpr == "not lab" and "TMPDIR" not in os.environ and MEMORY.is_dir():
+        status = os.statvfs(MEMORY)
+        if status.f_bavail * status.f_frsize > ROOM and not status.f_flag & os.ST_NOEXEC:
+            os.environ["TMPDIR"], tempfile.tempdir = str(MEMORY), None
 
 
 @pytest.fixture(scope="session")
@@ -25,6 +47,27 @@ def maker():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with Store.in_memory() as made:
+        yield made
+
+
+@pytest.fixture
+def public_folder() -> Iterator[Path]:
+    """A folder that every user may enter, which pytest's own are not."""
+    with tempfile.TemporaryDirectory(prefix="public-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.fixture
+def quick_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hash of a code is slow on purpose; that it is, is tested beside the record."""
+    slow = record.hashlib.scrypt
+    monkeypatch.setattr(record.hashlib, "scrypt", lambda code, **more: slow(code, **{**more, "n": 16}))
 
 
 @pytest.fixture

@@ -35,6 +35,13 @@ def saved(folder: Path, gateway: str = "running", **more) -> Sources:
     return Sources(folder, zone=UTC, stated=gateway, **more)
 
 
+def let_others_in(folder: Path) -> None:
+    """Every user may come to this folder; pytest's own are closed."""
+    for path in (folder, *folder.parents):
+        if not path.stat().st_mode & 0o001:
+            path.chmod(0o755)
+
+
 def chat_text() -> ChatText:
     """Cuts chat text as the shipped vocabulary says."""
     return ChatText(shipped_vocabulary().with_chat_text())

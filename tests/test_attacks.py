@@ -10,7 +10,6 @@ import shlex
 import shutil
 import sqlite3
 import subprocess
-import tempfile
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC
@@ -62,12 +61,9 @@ as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root has something t
 
 
 @pytest.fixture
-def place():
-    """A folder of root's that others may look into, which pytest's own is not."""
-    folder = Path(tempfile.mkdtemp(prefix="attack-"))
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder)
+def place(public_folder):
+    """A folder of root's that others may look into."""
+    return public_folder
 
 
 def forged(path: Path, sql: str) -> Path:

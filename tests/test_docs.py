@@ -128,8 +128,6 @@ def test_a_command_in_the_documents_works(where, line, prepared, monkeypatch, ca
         assert callable(make_parser().parse_args(arguments).run), where
     if not only_looks(arguments):
         return
-    for name in ("HERMES_HOME", "HERMES_WATCHDOG_CONFIG", "HERMES_WATCHDOG_STATE", "HERMES_WATCHDOG_NOTIFY"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(prepared))
     monkeypatch.chdir(prepared)
     code = main([str(prepared) + word[1:] if word.startswith("~") else word for word in arguments])

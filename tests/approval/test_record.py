@@ -16,16 +16,9 @@ from watchdog.config.settings import Limits
 from watchdog.model import packed
 from watchdog.model.plan_reasons import End, Ended, Said, Wait
 from watchdog.repair import carry_out
-from watchdog.store import Store
 from watchdog.store import plans as rows
 
 MINUTE = timedelta(minutes=1)
-
-
-@pytest.fixture
-def store():
-    with Store.in_memory() as one:
-        yield one
 
 
 @pytest.fixture

@@ -30,14 +30,6 @@ def _in_utc(monkeypatch, tmp_path):
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in (
-        "HERMES_HOME",
-        "HERMES_WATCHDOG_CONFIG",
-        "HERMES_WATCHDOG_STATE",
-        "XDG_CONFIG_HOME",
-        "XDG_STATE_HOME",
-    ):
-        monkeypatch.delenv(name, raising=False)
 
 
 def run(capsys, *argv: str) -> tuple[int, str, str]:

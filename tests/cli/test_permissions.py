@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -22,21 +21,10 @@ as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can become some
 
 
 @pytest.fixture
-def place(monkeypatch):
+def place(public_folder, monkeypatch):
     """A folder that everybody may enter; HOME, settings and state are in it."""
-    folder = Path(tempfile.mkdtemp(prefix="strangers-"))
-    folder.chmod(0o755)
-    for name in (
-        "HERMES_HOME",
-        "HERMES_WATCHDOG_CONFIG",
-        "HERMES_WATCHDOG_STATE",
-        "XDG_CONFIG_HOME",
-        "XDG_STATE_HOME",
-    ):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(folder))
-    yield folder
-    shutil.rmtree(folder)
+    monkeypatch.setenv("HOME", str(public_folder))
+    return public_folder
 
 
 def refused(home: Path) -> str:

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from talk import Ntfy, Server, running
 
-from watchdog.approval import record
 from watchdog.approval.replies import Patience
 from watchdog.cli import main
 from watchdog.cli import setup as commands
@@ -33,12 +32,7 @@ from watchdog.service.setup import (
     write_settings,
 )
 
-
-@pytest.fixture(autouse=True)
-def quick_codes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The hash of a code is slow on purpose; that it is, is tested beside the record."""
-    slow = record.hashlib.scrypt
-    monkeypatch.setattr(record.hashlib, "scrypt", lambda code, **more: slow(code, **{**more, "n": 16}))
+pytestmark = pytest.mark.usefixtures("quick_codes")
 
 
 @pytest.fixture
@@ -49,14 +43,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(setup, "USUAL", ())  # homes of the machine that runs the tests
     monkeypatch.setattr(setup, "seen_homes", lambda: ())
     monkeypatch.setattr(setup, "mounted_folders", lambda: ())
-    for name in (
-        "HERMES_HOME",
-        "HERMES_WATCHDOG_CONFIG",
-        "HERMES_WATCHDOG_STATE",
-        "XDG_CONFIG_HOME",
-        "XDG_STATE_HOME",
-    ):
-        monkeypatch.delenv(name, raising=False)
     return tmp_path / ".hermes"
 
 

@@ -7,7 +7,7 @@ from datetime import time, timedelta
 import pytest
 
 from watchdog.config.read_settings import load_settings, read_notify
-from watchdog.config.settings import NotifySettings, Secret, Weekly
+from watchdog.config.settings import CHANNELS, NotifySettings, Secret, Weekly
 from watchdog.config.yaml import read_documents
 from watchdog.errors import ConfigError, Problem, WatchdogError
 
@@ -102,7 +102,7 @@ replies:
         "settings.yaml:13: replies: wait: a check may wait 30m at most; the answer counts at the next check anyway",
         "settings.yaml:15: channels: ntfy: server: codes would travel unencrypted; write https://",
         "settings.yaml:15: channels: ntfy: approvers: nobody may answer here; list at least one",
-        "settings.yaml:16: channels: unknown channel 'pigeon'; there are ntfy, telegram, matrix",
+        "settings.yaml:16: channels: unknown channel 'pigeon'; there are " + ", ".join(CHANNELS),
         "settings.yaml:17: channels: matrix: server: write its address, such as https://chat.example.org",
         "settings.yaml:17: channels: matrix: room: write the room's id or alias, such as '#ops:example.org'",
         "settings.yaml:17: approvers: name: a name has no '/'",

@@ -35,7 +35,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.Complete
         "TMPDIR": str(top / "tmp"),
         "LC_ALL": "C.UTF-8",
     }
-    words = [sys.executable, "-P", "-m", "watchdog", "demo"]
+    words = [sys.executable, "-P", "-m", "watchdog", "demo", "--fast"]
     done = subprocess.run(
         words, capture_output=True, text=True, timeout=120, env=surroundings, stdin=subprocess.DEVNULL
     )

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from homes import farewells
+from homes import farewells, let_others_in
 
 from watchdog.gateway.evidence import read_evidence
 from watchdog.gateway.machine import look_at_gateway
@@ -135,8 +135,7 @@ def test_from_another_pid_namespace_a_lock_that_is_held_cannot_be_seen_and_a_fre
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs to become somebody else")
 def test_a_gateway_of_another_user_is_seen_by_its_lock(folder):
-    for path in (folder, *folder.parents[:-2]):  # not / and /tmp
-        path.chmod(0o755)
+    let_others_in(folder)
     with holding(folder) as process:
         os.seteuid(65534)
         try:

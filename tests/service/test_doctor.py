@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from homes import finish_check
+from homes import finish_check, let_others_in
 
 from watchdog.approval.record import disarm
 from watchdog.cli import main
@@ -50,7 +50,6 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
     )
     monkeypatch.setattr(install, "read_crontab", lambda: "")
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("HERMES_HOME", raising=False)
     args = argparse.Namespace(
         home=str(tmp_path / "home"), config=str(tmp_path / "config"), state=str(tmp_path / "state")
     )
@@ -277,9 +276,7 @@ def test_a_disk_that_is_full_ends_the_check_with_what_to_do_and_no_traceback(
 @pytest.mark.skipif(not ROOT, reason="needs to become somebody else")
 def test_a_home_of_another_user_is_said_with_the_command_to_run(job: Job, tmp_path: Path) -> None:
     job.home.chmod(0o700)
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_uid == 0 and folder != Path("/") and folder != Path("/tmp"):
-            folder.chmod(0o755)
+    let_others_in(tmp_path)
     code = (
         # All is loaded before: the interpreter itself may live where nobody may look.
         "import os, sys, pwd, shutil, difflib, watchdog.cli.service, watchdog.cli.parser, watchdog.errors\n"

@@ -423,8 +423,6 @@ def fake_cron(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tool.parent}:/usr/bin:/bin")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
-    for name in ("HERMES_HOME", "HERMES_WATCHDOG_CONFIG", "HERMES_WATCHDOG_STATE"):
-        monkeypatch.delenv(name, raising=False)
     (tmp_path / ".hermes" / "logs").mkdir(parents=True)
     (tmp_path / ".hermes" / "profiles" / "work" / "logs").mkdir(parents=True)
     return table

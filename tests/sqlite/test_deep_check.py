@@ -26,12 +26,9 @@ COSTLY = "length(replace(hex(zeroblob(40000000 + id)), '0', 'ab')) > 0"  # id: o
 
 
 @pytest.fixture
-def path():
-    """A database in a folder that others may enter, which pytest's own is not."""
-    with tempfile.TemporaryDirectory(prefix="deep-") as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        yield made(folder / "state.db")
+def path(public_folder):
+    """A database in a folder that others may enter."""
+    return made(public_folder / "state.db")
 
 
 def made(path: Path, check: str = "1") -> Path:

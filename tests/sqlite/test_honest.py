@@ -420,23 +420,19 @@ def test_a_read_only_mount_is_refused_with_its_reason(well, tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be led astray")
-def test_root_backs_nothing_up_through_a_link_of_a_user(tmp_path_factory, well):
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as name:
-        home, victim = Path(name, "home"), Path(name, "victim")
-        os.chmod(name, 0o755)
-        for folder in (home, victim):
-            folder.mkdir()
-        shutil.copyfile(well["kanban"], home / "kanban.db")
-        (home / "kanban.db.backups").symlink_to(victim)
-        os.chown(home, 65534, 65534)
-        os.chown(home / "kanban.db", 65534, 65534)
-        os.lchown(home / "kanban.db.backups", 65534, 65534)
-        for owner in (0, 1234):
-            os.chown(victim, owner, owner)
-            assert not snapshot(home / "kanban.db").ok
-            assert list(victim.iterdir()) == []
+def test_root_backs_nothing_up_through_a_link_of_a_user(public_folder, well):
+    home, victim = public_folder / "home", public_folder / "victim"
+    for folder in (home, victim):
+        folder.mkdir()
+    shutil.copyfile(well["kanban"], home / "kanban.db")
+    (home / "kanban.db.backups").symlink_to(victim)
+    os.chown(home, 65534, 65534)
+    os.chown(home / "kanban.db", 65534, 65534)
+    os.lchown(home / "kanban.db.backups", 65534, 65534)
+    for owner in (0, 1234):
+        os.chown(victim, owner, owner)
+        assert not snapshot(home / "kanban.db").ok
+        assert list(victim.iterdir()) == []
 
 
 def test_missing_tables_get_a_next_step(patient, capsys, monkeypatch):

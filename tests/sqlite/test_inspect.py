@@ -414,7 +414,6 @@ def test_nothing_is_looked_at_from_inside_the_gateway(patient, monkeypatch):
 
 
 def test_databases_of_a_home_include_the_boards(tmp_path, monkeypatch):
-    monkeypatch.delenv("HERMES_KANBAN_DB", raising=False)
     board = tmp_path / "kanban" / "boards" / "work"
     board.mkdir(parents=True)
     for path in (tmp_path / "state.db", board / "kanban.db"):

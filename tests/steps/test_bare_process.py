@@ -18,6 +18,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from homes import let_others_in
 from machines import START, Machine, ask, incident, said
 
 from watchdog.approval.record import COMMAND_LINE, GivenAnswer, answer, new_code
@@ -126,9 +127,8 @@ def test_a_restart_gives_a_new_process_with_the_old_environment(home):
     seen = started(home, COLOUR="green")
     outcome = gateway.run(gateway.Args("restart"), world_of(home))
     assert outcome.ok, outcome
-    after = look_at_gateway(home)
+    after = until(home, lambda now: (home / "gateway.log").read_text().count("green") == 2)
     assert after.alive and after.pid != seen.pid
-    assert (home / "gateway.log").read_text().count("green") == 2
 
 
 def test_a_stop_and_a_start_are_told_as_what_they_were(home):
@@ -306,8 +306,7 @@ def test_a_checkout_inside_the_home_is_started_as_its_owner_and_never_as_root(ho
     (home / "gateway.lock").touch()
     main = str(checkout / "hermes_cli" / "main.py")
     (home / "gateway.pid").write_text(json.dumps({"pid": 0, "argv": [main, "gateway", "run"]}))
-    for path in home.parents[:-2]:  # not / and /tmp
-        path.chmod(0o755)
+    let_others_in(home)
     for path in (home, *home.rglob("*")):
         os.chown(path, 65534, 65534, follow_symlinks=False)
     world = world_of(home)

@@ -8,19 +8,13 @@ import pytest
 from machines import incident
 
 from watchdog.model import Change, Report, plain
-from watchdog.store import Store, messages
+from watchdog.store import messages
 from watchdog.store.incidents import all_incidents, save_changes
 from watchdog.store.messages import NotificationRecord, Subject
 from watchdog.store.pending import anything_to_tell
 from watchdog.values import replace
 
 NOW = datetime(2026, 5, 19, 10, 41, tzinfo=UTC)
-
-
-@pytest.fixture
-def store():
-    with Store.in_memory() as made:
-        yield made
 
 
 @pytest.fixture

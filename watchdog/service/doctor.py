@@ -181,7 +181,7 @@ def logs(job: Job) -> Iterator[Check]:
             written = datetime.fromtimestamp(status.st_mtime, job.now.tzinfo)
             yield answer(name, OK, "log.well", size=f"{status.st_size:,}", ago=_ago(written, job.now))
         except FileNotFoundError:
-            if name == "errors.log":
+            if name not in ("gateway.log", "agent.log"):  # these are there from the first start on
                 yield answer(name, OK, "log.not-yet")
             else:
                 yield answer(name, BAD, "log.none", "hermes gateway run", path=str(path))
