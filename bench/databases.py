@@ -2,7 +2,7 @@
 the marks.
 
     python bench/databases.py [--rows 600] [--seeds 2] [--hermes VENV] [--write]
-    python bench/databases.py --rounds 2000 [--from 0] [--harder]
+    python bench/databases.py --rounds 2000 [--from 0] [--harder | --rare]
 
 The second way plays generated databases and faults (tests/sqlite/generated.py) and prints every round in which
 the heal said something that is not so; exit 1 if there is any.
@@ -202,14 +202,14 @@ def table(kind: str, rows: int, seeds: int, ways: dict[str, Callable[[Path], str
     return lines
 
 
-def play(first: int, rounds: int, harder: bool) -> int:
+def play(first: int, rounds: int, harder: bool, rare: bool) -> int:
     """Generated rounds; the number of those in which a heal said something that is not so."""
     wrong, rows, saved, whole = 0, 0, 0, 0
     sandbox.run = generated.in_this_process  # a child per look would triple the time
     for seed in range(first, first + rounds):
         with tempfile.TemporaryDirectory() as folder:
             try:
-                outcome = generated.play(seed, Path(folder), harder)
+                outcome = generated.play(seed, Path(folder), harder or rare, rare)
             except Exception:
                 wrong += 1
                 print(f"seed {seed}: {traceback.format_exc()}", flush=True)
@@ -242,10 +242,13 @@ def main() -> None:
     parser.add_argument(
         "--harder", action="store_true", help="with the faults of tests/sqlite/harder.py, too"
     )
+    parser.add_argument(
+        "--rare", action="store_true", help="with those and the faults of tests/sqlite/rarer.py"
+    )
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first seed (default 0)")
     args = parser.parse_args()
     if args.rounds:
-        sys.exit(play(args.first, args.rounds, args.harder))
+        sys.exit(play(args.first, args.rounds, args.harder, args.rare))
     sandbox.run = generated.in_this_process
     capable = can_recover()
     text = []

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import harder as harder_faults
 import inject
+import rarer
 
 from watchdog.errors import WatchdogError
 from watchdog.sqlite.heal import SET_ASIDE, HealReport, heal
@@ -486,8 +487,8 @@ class Outcome:
     altered: int = 0
 
 
-def play(seed: int, folder: Path, harder: bool = False) -> Outcome:
-    """Make, damage, heal, judge; `harder`: also with the databases and faults of harder.py."""
+def play(seed: int, folder: Path, harder: bool = False, rare: bool = False) -> Outcome:
+    """Make, damage, heal, judge; `harder`: also with the databases and faults of harder.py; `rare`: of rarer.py."""
     rng = random.Random(seed)
     made = make(folder, rng, harder)
     faults = []
@@ -499,6 +500,8 @@ def play(seed: int, folder: Path, harder: bool = False) -> Outcome:
     if not faults or rng.random() < 0.4:
         data = bytearray(made.path.read_bytes())
         known = [*FAULTS, *harder_faults.FAULTS, *harder_faults.FAULTS] if harder else FAULTS
+        if rare:
+            known = [*known, *rarer.FAULTS, *rarer.FAULTS, *rarer.FAULTS]
         for fault in rng.sample(known, rng.choice([1, 1, 1, 2, 3])):
             if len(data) > 2 * made.page_size:
                 faults.append(fault(made, data, rng))

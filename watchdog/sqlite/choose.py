@@ -15,7 +15,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from watchdog.sqlite import checks
-from watchdog.sqlite.damaged_file import open_damaged, widths
+from watchdog.sqlite.damaged_file import Opened, open_damaged, widths
 from watchdog.sqlite.format import Bad, SchemaObject
 from watchdog.sqlite.gate import (
     Candidate,
@@ -41,11 +41,13 @@ from watchdog.sqlite.schema import (
     releases,
     unreadable,
 )
-from watchdog.sqlite.strategies import BY_SQLITE, SIDECARS, Built, Strategy, set_mode
+from watchdog.sqlite.strategies import BY_SQLITE, OF_THE_FILE, SIDECARS, Built, Strategy, set_mode
 from watchdog.sqlite.survey import Survey
 from watchdog.sqlite.witnesses import NAMED, UNCOUNTED, Disagreement, WitnessKind, sentences
 
 RESTORED = "restored from the backup"
+PAGE_SCAN = "page scan"
+_SCAN = (PAGE_SCAN, None, True)
 
 
 def repair(job: DatabaseRepair, tick: Tick) -> dict[str, Any]:
@@ -138,8 +140,15 @@ def _candidates(job: DatabaseRepair, tick: Tick) -> Iterator[Candidate]:
         least = {name: survey.cells(survey.trees[name]) for name in survey.tables()} if survey else {}
         wanted = survey.entries if survey else []
         no_use = job.known.emptied or (survey and survey.believes_wrong_pages())
-        for name, strategy, rebuilt in () if no_use else BY_SQLITE:
+        ways = () if no_use else BY_SQLITE
+        # where rows are gone for certain the scan is next: it keeps what is known of them
+        soon = len(OF_THE_FILE) if survey and survey.rows_are_gone() else len(ways)
+        for name, strategy, rebuilt in (*ways[:soon], _SCAN, *ways[soon:]):
             tick(name)
+            if strategy is None:
+                with suppress(Bad):
+                    yield scan(job, tick, survey)
+                continue
             file = os.path.join(job.work, re.sub(r"\W+", "-", name.lower()) + ".db")
             built = _built(job, strategy, file, survey)
             if built is Built.NO:
@@ -151,9 +160,6 @@ def _candidates(job: DatabaseRepair, tick: Tick) -> Iterator[Candidate]:
                 if reasons
                 else judged(Candidate(name, file, all_saved(file)), job, survey, rebuilt)
             )
-        tick(PAGE_SCAN)
-        with suppress(Bad):
-            yield scan(job, tick)
     yield from _restored(job)
 
 
@@ -232,14 +238,13 @@ def _unpacked(job: DatabaseRepair) -> str:
         return ""
 
 
-PAGE_SCAN = "page scan"
-
-
-def scan(job: DatabaseRepair, tick: Tick) -> Candidate:
+def scan(job: DatabaseRepair, tick: Tick, walked: Survey | None) -> Candidate:
     """The page scan, with the rows of the backup for those that are gone."""
     file, side = os.path.join(job.work, "scan.db"), os.path.join(job.work, "salvaged.db")
     with ExitStack() as files:
-        opened = open_damaged(job.original, files, not job.stale_wal, tick=percent(tick, PAGE_SCAN))
+        if walked is not None and not (walked.opened.schema_whole and walked.grafts is None):
+            walked = None
+        opened = walked.opened if walked else _opened(job, files, tick)
         kind = kind_of([entry.name for entry in opened.entries if entry.type == "table"]) or job.kind
         bad = unreadable(opened.entries)
         whole = opened.schema_whole and not bad
@@ -258,7 +263,9 @@ def scan(job: DatabaseRepair, tick: Tick) -> Candidate:
         homeless = [entry for entry in entries if entry.table.lower() not in tables and entry.type != "view"]
         entries = [entry for entry in entries if entry not in homeless]
         guesses = _guesses(kind, {entry.name: entry for entry in entries if entry.name in wanted.borrowed})
-        survey = Survey(opened, entries)
+        if walked and tuple(entries) != walked.given:
+            walked, opened = None, _opened(job, files, tick)
+        survey = walked or Survey(opened, entries)
         fresh = Fresh(file, opened, side)
         try:
             result = salvage(survey, fresh, guesses, job.known)
@@ -299,6 +306,10 @@ def scan(job: DatabaseRepair, tick: Tick) -> Candidate:
                 *([Disagreement(WitnessKind.STRAY_INDEX, "", result.nameless)] if result.nameless else ()),
             ),
         )
+
+
+def _opened(job: DatabaseRepair, files: ExitStack, tick: Tick) -> Opened:
+    return open_damaged(job.original, files, not job.stale_wal, tick=percent(tick, PAGE_SCAN))
 
 
 def _rows_under(survey: Survey, entry: SchemaObject) -> int:

@@ -358,7 +358,11 @@ def read_record(data: bytes, encoding: str = "utf-8") -> list[Value]:
         end, at = varint(data, 0)
         types = []
         while at < end <= len(data):
-            kind, at = varint(data, at)
+            kind = data[at]
+            if kind < 128:
+                at += 1
+            else:
+                kind, at = varint(data, at)
             types.append(kind)
     except IndexError:
         raise Bad("the header of a record is wrong", Detail.RECORD_HEADER) from None

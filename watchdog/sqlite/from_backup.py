@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
@@ -113,6 +114,8 @@ def compare(fresh: Fresh, pages: Pages, fills: list[tuple[checks.Fill, Tree]]) -
     """Hold the saved rows of a table against the copies of their text, and repair or mark those that differ."""
     fill = fills[0][0]
     doubtful = fresh.doubtful.setdefault(fill.table, {})
+    if not doubtful and _agree(fresh, pages, fills):
+        return
     different: list[tuple[int, str]] = []
     for rowid, text, agreed in _copies(pages, [tree for _, tree in fills]):
         if not agreed and rowid not in doubtful:
@@ -130,6 +133,35 @@ def compare(fresh: Fresh, pages: Pages, fills: list[tuple[checks.Fill, Tree]]) -
             fresh.correct(fill.table, rowid, "its text was put back from the full-text index")
         elif rowid not in doubtful:
             fresh.doubt(fill.table, rowid, why)
+
+
+def _agree(fresh: Fresh, pages: Pages, fills: list[tuple[checks.Fill, Tree]]) -> bool:
+    """Whether SQLite itself, which is faster, reads both copies, and no row differs from two that agree."""
+    if len(fills) != 2 or pages.image.frames or any(tree.missing for _, tree in fills):
+        return False
+    (fill, _), (other, _) = fills
+    one, two = (quoted(f"{each.fts}_content") for each in (fill, other))
+    try:
+        with closing(connect(f"/proc/self/fd/{pages.image.fd}", "mode=ro&immutable=1")) as old:
+            old.text_factory = bytes
+            fresh.db.text_factory = bytes
+            copies = old.execute(
+                f"SELECT a.id, a.c0 FROM {one} AS a JOIN {two} AS b ON b.id = a.id WHERE a.c0 IS b.c0 ORDER BY a.id"
+            )
+            rows = fresh.db.execute(
+                f"SELECT new._rowid_, {fill.text} FROM {quoted(fill.table)} AS new ORDER BY 1"
+            )
+            row = next(rows, None)
+            for copy in copies:
+                while row is not None and row[0] < copy[0]:
+                    row = next(rows, None)
+                if row is not None and row[0] == copy[0] and row != copy:
+                    return False
+            return True
+    except sqlite3.Error:
+        return False
+    finally:
+        fresh.db.text_factory = fresh.text_factory
 
 
 def _copies(pages: Pages, trees: list[Tree]) -> Iterator[tuple[int, str, bool]]:

@@ -119,7 +119,8 @@ def impossible(layout: Layout, values: Sequence[Value]) -> bool:
         return True
     if 0 <= layout.alias < len(values) and values[layout.alias] is not None:
         return True
-    return any(values[position] is None for position in layout.needed if position < len(values))
+    # a list, for a generator costs as much as the rest of reading a row
+    return None in [values[position] for position in layout.needed if position < len(values)]
 
 
 def _numeric(value: str) -> bool:

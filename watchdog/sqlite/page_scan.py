@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import pairwise
 from unicodedata import category
@@ -31,6 +31,7 @@ from watchdog.sqlite.format import (
     read_cell,
     read_page,
     read_record,
+    signed,
     varint,
 )
 from watchdog.sqlite.layout import Layout, impossible
@@ -370,6 +371,40 @@ class Pages:
             elif torn and not whole:  # half of the page is an old one; what the other half had is not known
                 yield from (ScannedRow(0, None, FREED) for _ in page.pointers)
 
+    def rowids(self, tree: Tree) -> Iterator[int]:
+        """The numbers of the rows of a table; those of sound leaves are read without the rows."""
+        for number in tree.leaves:
+            numbers = self._numbers(number, tree)
+            if numbers is None:
+                leaf = Tree(tree.name, number, True, tree.layout, leaves=array("I", [number]))
+                numbers = [row.rowid for row in self.rows(leaf) if row.rowid]
+            yield from numbers
+
+    def rows_of(self, tree: Tree, wanted: Set[int]) -> Iterator[ScannedRow]:
+        """The rows of a table with these numbers; leaves that have none of them are passed over."""
+        for number in tree.leaves:
+            numbers = self._numbers(number, tree)
+            if numbers is None or not wanted.isdisjoint(numbers):
+                leaf = Tree(tree.name, number, True, tree.layout, leaves=array("I", [number]))
+                yield from (row for row in self.rows(leaf) if row.rowid in wanted)
+
+    def _numbers(self, number: int, tree: Tree) -> list[int] | None:
+        """The numbers of the rows of one leaf, read without the rows; None when it is not as sound as that needs."""
+        page, usable = self.image.btree(number), self.image.usable
+        if number in tree.bounds or number in self.doubles or self.image.there(number) < usable:
+            return None
+        data, found = page.data, []
+        try:
+            for at in page.pointers:
+                while data[at] > 127:
+                    at += 1
+                rowid, at = varint(data, at + 1)
+                found.append(signed(rowid))
+        except IndexError:
+            return None
+        rising = all(low < high for low, high in pairwise(found))
+        return found if rising and not self.hides(number) else None
+
     def hides(self, number: int) -> bool:
         """Whether a page has bytes that are neither a cell nor free: a cell that it no longer counts."""
         if not self._hidden[number]:
@@ -522,10 +557,11 @@ def _in_order(rows: list[ScannedRow]) -> list[ScannedRow]:
 def doubt_about(values: Sequence[Value]) -> str:
     """Why values that decode may still not be what was written: Hermes writes valid text."""
     for value in values:
-        if isinstance(value, Text):
+        if type(value) is str:
+            if "\0\0\0\0\0\0\0\0" in value:
+                return "its text has a hole of zeros"
+        elif type(value) is Text:
             return "its text is not valid UTF-8"
-        if isinstance(value, str) and "\0" * 8 in value:
-            return "its text has a hole of zeros"
     return ""
 
 

@@ -48,7 +48,7 @@ class Fresh:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         self.path = path
         self.db = connect(path, "mode=rw")
-        self.db.text_factory = lambda raw: _text(raw)
+        self.text_factory = self.db.text_factory = lambda raw: _text(raw)
         for pragma in (
             f"page_size={opened.page_size}",
             f"encoding='{opened.encoding_name}'",

@@ -385,7 +385,7 @@ class _Salvage(Losses):
                 # parts that no first page joins may be of deleted rows: they name without being sure
                 found.update(numbers if tree.root else dict.fromkeys(numbers, 0))
         for fill, tree in self._full_text_trees(name):
-            ids = {row.rowid for row in self.pages.rows(tree) if row.rowid}
+            ids = set(self.pages.rowids(tree))
             found.update(ids)
             if not fill.when and not tree.missing and self._names_all(name, ids):
                 texts.append(ids)
@@ -434,8 +434,8 @@ class _Salvage(Losses):
         for fill in checks.fills_of(self.survey.entries):
             tree = self.survey.trees.get(fill.fts + "_content")
             if fill.table == name and tree is not None:
-                for row in self.pages.rows(tree):
-                    if row.rowid in lost and row.values and len(row.values) > 1 and not row.doubt:
+                for row in self.pages.rows_of(tree, lost):
+                    if row.values and len(row.values) > 1 and not row.doubt:
                         why = f"lost; text from {fill.fts}"
                         self.fresh.note(name, row.rowid, why, fill.values, row.values[1])
 

@@ -301,10 +301,13 @@ def furnish(file: str, entries: Sequence[SchemaObject]) -> None:
 
 # name, function, whether the indexes are made anew
 Strategy = Callable[[DatabaseRepair, str, Survey | None], Built]
-BY_SQLITE: tuple[tuple[str, Strategy, bool], ...] = (
+OF_THE_FILE: tuple[tuple[str, Strategy, bool], ...] = (
     (AS_IT_IS, let_sqlite, False),
     ("header rebuilt", header, False),
     ("page 1 from the backup", page_one, False),
+)
+BY_SQLITE: tuple[tuple[str, Strategy, bool], ...] = (
+    *OF_THE_FILE,
     ("interior pages rebuilt", regraft, False),
     ("indexes and full text rebuilt", strip, True),
 )

@@ -33,6 +33,7 @@ class Survey:
 
     def __init__(self, opened: Opened, entries: Sequence[SchemaObject]):
         self.opened, self.pages, self.entries = opened, opened.pages, list(entries)
+        self.given = tuple(entries)
         tables = [(entry.name, entry.sql) for entry in entries if entry.type == "table"]
         self.inner = shadows(tables)  # the tables that full-text indexes keep for themselves
         self.layouts = {
@@ -195,6 +196,11 @@ class Survey:
                 for row in pages.rows(self.trees[name])
                 if row.values is not None and row.doubt == ZEROED
             )
+
+    def rows_are_gone(self) -> bool:
+        """Whether a table misses pages, and no leaf lies about that could be of it."""
+        torn = [name for name in self.tables() if self.layouts[name].rowid and self.trees[name].missing]
+        return bool(torn) and not stray_leaves(self.pages)[0]
 
     def misfits(self) -> bool:
         """Whether the list of tables is of another file, or of another time: sound pages are not what it says."""

@@ -222,11 +222,7 @@ def _hear_full_text(survey: Survey, db: sqlite3.Connection, candidate: str, foun
         if tree is None or fill.table not in survey.layouts:
             continue
         sql = f"SELECT 1 FROM {quoted(fill.table)} WHERE _rowid_ = ?"
-        gone = {
-            row.rowid
-            for row in survey.pages.rows(tree)
-            if row.rowid and row.values is not None and not db.execute(sql, (row.rowid,)).fetchone()
-        }
+        gone = {rowid for rowid in survey.pages.rowids(tree) if not db.execute(sql, (rowid,)).fetchone()}
         if gone and fill.table not in found.proven:
             found.lost.setdefault(fill.table, Counter()).update(gone)
         words = compare_words(survey, candidate, fill) if fill.external else None
