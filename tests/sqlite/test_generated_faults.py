@@ -9,11 +9,11 @@ from effort import rounds
 ROUNDS = rounds(100)
 
 
-def told_of(seeds: range, folder, harder: bool = False) -> None:
+def told_of(seeds: range, folder, harder: bool = False, rare: bool = False) -> None:
     for seed in seeds:
         place = folder / str(seed)
         place.mkdir()
-        outcome = generated.play(seed, place, harder)
+        outcome = generated.play(seed, place, harder, rare)
         assert outcome.lies == [], f"seed {seed}: {outcome.label}, {outcome.faults}, {outcome.strategy}"
 
 
@@ -55,3 +55,15 @@ def test_what_a_heal_in_its_own_process_says_is_true(tmp_path):
 @pytest.mark.usefixtures("in_process")
 def test_what_a_heal_once_said_wrongly_is_true_now(tmp_path, seed, harder):
     told_of(range(seed, seed + 1), tmp_path, harder)
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        900126,  # an interior page of a table without rowid, which has rows of its own, is in no tree
+        900291,  # a page in no tree that could be of a table without an index, and of one that misses nothing
+    ],
+)
+@pytest.mark.usefixtures("in_process")
+def test_what_a_heal_once_said_wrongly_of_a_rare_fault_is_true_now(tmp_path, seed):
+    told_of(range(seed, seed + 1), tmp_path, harder=True, rare=True)

@@ -300,6 +300,17 @@ def last_integer(record: bytes) -> int | None:
     return int.from_bytes(record[-width:], "big", signed=True) if width else None
 
 
+def stray_interiors(pages: Pages) -> array:
+    """Interior pages of indexes, or of tables without rowid, whose rows they hold, too, that nothing claims."""
+    found = array("I")
+    for number in range(2, pages.image.pages + 1):
+        if not pages.claims[number] and pages.image.page(number)[0] == INDEX_INTERIOR:
+            with suppress(Bad, IndexError, struct.error):
+                if pages.image.btree(number).pointers:
+                    found.append(number)
+    return found
+
+
 def stray_leaves(pages: Pages) -> tuple[array, array]:
     """Leaves that nothing claims: of tables, and of indexes or tables without rowid."""
     tables, indexes = array("I"), array("I")

@@ -17,7 +17,7 @@ from watchdog.sqlite.layout import best
 from watchdog.sqlite.page_scan import ZEROED, Pages, Tree
 from watchdog.sqlite.readonly import connect
 from watchdog.sqlite.schema import quoted
-from watchdog.sqlite.survey import Survey, is_partial, last_integer, payloads, stray_leaves
+from watchdog.sqlite.survey import Survey, is_partial, last_integer, payloads, stray_interiors, stray_leaves
 
 MOST = 100_000  # differences of one index that are kept apart; more is an index of something else
 NAMED = 1000  # doubtful rows of one table that are named
@@ -253,7 +253,8 @@ def _hear_pages(survey: Survey, found: Testimony) -> None:
     """Leaves with rows that belong to no tree, and pages that are both free and in use."""
     pages = survey.pages
     strays: dict[str, int] = {}
-    for kind, numbers in enumerate(stray_leaves(pages)):
+    tables, indexes = stray_leaves(pages)
+    for kind, numbers in enumerate((tables, [*indexes, *stray_interiors(pages)])):
         layouts = [layout for layout in survey.layouts.values() if layout.rowid is (kind == 0)]
         for number in numbers:
             tree = Tree("", number, kind == 0)
@@ -262,10 +263,12 @@ def _hear_pages(survey: Survey, found: Testimony) -> None:
             fitting = {layout.table for layout in best(layouts, rows)} if rows else set()
             if not fitting and kind:
                 continue  # of an index
-            if fitting & (found.proven | survey.inner):
+            if fitting & survey.inner or (fitting and fitting <= found.proven):
                 continue
+            fitting -= found.proven
             table = min(fitting) if len(fitting) == 1 else ""
-            strays[table] = strays.get(table, 0) + len(rows)
+            # with those whose long contents no tree claims
+            strays[table] = strays.get(table, 0) + len(pages.image.btree(number).pointers)
     for table, count in strays.items():
         found.disagreements.append(Disagreement(WitnessKind.STRAY_PAGES, table, count))
     if pages.freed:
