@@ -166,7 +166,7 @@ def _candidates(job: DatabaseRepair, tick: Tick) -> Iterator[Candidate]:
 def _built(job: DatabaseRepair, strategy: Strategy, file: str, survey: Survey | None) -> Built:
     try:
         return strategy(job, file, survey)
-    except (sqlite3.Error, Bad, OSError, struct.error, UnicodeDecodeError) as error:
+    except (sqlite3.Error, ValueError, LookupError, OSError, struct.error) as error:
         if _no_room(error, job.work):
             raise
         return Built.NO

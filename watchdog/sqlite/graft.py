@@ -49,6 +49,8 @@ def refill(out: BinaryIO, image: Image, tree: Tree, strays: Iterable[Tree]) -> N
     for (_, last, _), (first, _, _) in pairwise(spans):
         if first <= last:
             raise Bad("two leaves hold the same rows")
+    if len(tree.missing) != len(tree.lost_pages):
+        raise Bad("a table that seems empty has no gap to put them in")
     made = []
     for (low, high), number in zip(tree.missing, tree.lost_pages, strict=True):
         below = [
