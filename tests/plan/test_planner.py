@@ -256,6 +256,17 @@ def test_the_starts_of_a_crash_loop_do_not_keep_its_cure_away():
     assert plan(LOOP, history=History(starts=starts)).hold is None
 
 
+def test_starts_by_others_hold_back_a_restart_but_not_the_repair_of_a_database():
+    """A gateway that cannot work with its database is started again and again; that is no reason to leave it broken."""
+    every_quarter = History(starts=tuple(START - (6 + n * 15) * MINUTE for n in range(4)))
+    assert plan(STUCK, history=every_quarter).hold.reason.key == Wait.STARTS_SPENT
+    assert plan(BROKEN, history=every_quarter).hold is None
+    fresh = History(starts=(*every_quarter.starts, START - 2 * MINUTE))
+    assert plan(BROKEN, history=fresh).hold.reason.key == Wait.JUST_STARTED
+    ours = tuple(done("another-repair", "x", n * 10 * MINUTE, number=n) for n in (1, 2, 3))
+    assert plan(BROKEN, history=History(actions=ours)).hold.reason.key in (Wait.STARTS_SPENT, Wait.HOUR_SPENT)
+
+
 def test_a_clock_that_went_back_gives_no_fresh_budget():
     later = tuple(replace(done(), at=START + timedelta(days=n), plan=n) for n in (1, 2))
     made = plan(STUCK, history=History(actions=later))

@@ -153,7 +153,7 @@ def _too_often(plan: Plan, recipes: Sequence[Recipe], situation: Situation) -> l
     found.append(_spent(_plans(history.actions, DAY, now), limits.per_day, DAY, Reason(Wait.DAY_SPENT)))
     found.append(_spent(_plans(history.actions, HOUR, now), limits.per_hour, HOUR, Reason(Wait.HOUR_SPENT)))
     if plan.restarts:
-        found += _restarts(situation)
+        found += _restarts(plan, situation)
     return [reason for reason in found if reason]
 
 
@@ -181,8 +181,12 @@ def _spent(moments: Sequence[datetime], limit: int, window: timedelta, reason: R
     return Hold(reason, moments[-limit] + window if limit else None)
 
 
-def _restarts(situation: Situation) -> list[Hold | None]:
-    """Starts by anyone count, except those of a rule that `starts_itself`: they are the fault."""
+def _restarts(plan: Plan, situation: Situation) -> list[Hold | None]:
+    """Starts by anyone count, except those of a rule that `starts_itself`: they are the fault.
+
+    Against a plan that repairs something only our own count: who starts a gateway with a broken database again and
+    again, systemd or a person, would keep the repair away for ever.
+    """
     limits, now, rules = situation.machine.limits, situation.now, situation.diagnosis.rules
     loops = [
         incident.first_at
@@ -202,7 +206,8 @@ def _restarts(situation: Situation) -> list[Hold | None]:
     if every and every[-1] + limits.grace > now:
         reason = Reason(Wait.JUST_STARTED, {"at": every[-1], "grace": limits.grace})
         found.append(Hold(_by_the_clock(reason, every[-1], now), every[-1] + limits.grace))
-    hour = [at for at in every if at > now - HOUR]
+    repairs = any(step.kind != "gateway" for step in plan.steps)
+    hour = [at for at in (sorted(own.values()) if repairs else every) if at > now - HOUR]
     return [*found, _spent(hour, limits.per_hour, HOUR, Reason(Wait.STARTS_SPENT))]
 
 
