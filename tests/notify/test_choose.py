@@ -175,6 +175,15 @@ def test_after_the_digest_nothing_more_within_the_hour():
     assert reasons([subject()], memory=Memory(sent=sent)) == ["held: too many messages within an hour"]
 
 
+@pytest.mark.parametrize(("ago", "told"), [(10, False), (16, True)])
+def test_a_grave_fault_does_not_wait_an_hour_behind_a_digest(ago: int, told: bool):
+    """A refused key that comes after a stormy hour is told within a quarter of an hour."""
+    sent = (*tuple((NOW - n * MINUTE, "first seen") for n in range(6)), (NOW - ago * MINUTE, "digest"))
+    refused = subject(2, "provider-auth", "custom", severity="high")
+    wanted = "digest" if told else "held: too many messages within an hour"
+    assert reasons([refused], memory=Memory(sent=sent)) == [wanted]
+
+
 def test_the_last_messages_of_an_hour_are_kept_for_what_is_urgent():
     sent = (*tuple((NOW - n * MINUTE, "first seen") for n in range(4)), (NOW - MINUTE, "digest"))
     critical = subject(2, "gateway-down", "", severity="critical")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import string
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from itertools import product
@@ -15,8 +16,8 @@ from talk import BOOK, MINUTE, NOW, STUCK, context, ended, incident, plan, repor
 
 from watchdog.config.settings import NotifySettings, Secret, Target
 from watchdog.gateway.reasons import Warn
-from watchdog.job import load_rules
-from watchdog.model import Change, Hold, Reason, phrase, plain
+from watchdog.job import find_job, load_rules
+from watchdog.model import Change, Hold, Phrase, Reason, phrase, plain
 from watchdog.model.plan_reasons import Wait
 from watchdog.notify import lines
 from watchdog.notify.apprise_child import _WHYS as WHYS
@@ -24,13 +25,16 @@ from watchdog.notify.choose import Proposal, Selection
 from watchdog.notify.compose import compose, daily
 from watchdog.notify.sanitize import HEADLINE, full_text, headline
 from watchdog.notify.translate import LANGUAGES, in_english, read_words, sentence
-from watchdog.pipeline import look
+from watchdog.pipeline import dry_run, look
+from watchdog.reports.check import as_text
+from watchdog.reports.language import reader_of
 from watchdog.service.samples import as_home, find_cases
 from watchdog.sources.read import Sources
 from watchdog.sources.reasons import Unreadable
 from watchdog.sqlite.faults import Detail, Fault
 from watchdog.store.messages import News, Subject
 from watchdog.store.reasons import pack_fields, unpack_fields
+from watchdog.text import harmless, redact
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "logs"
 
@@ -192,6 +196,37 @@ def test_a_target_that_fails_is_told_by_its_key_from_end_to_end():
     assert [one.body.split("：")[1].split("。")[0] for one in told if one.news == News.TARGET] == [
         "对方返回 500"
     ]
+
+
+FIRING = [case for case in find_cases(SAMPLES, frozenset()) if case.name.startswith("fires-")]
+ONE_OF_EACH_RULE = list({case.folder.parent.name: case for case in FIRING}.values())
+ENGLISH = re.compile(r"(?:[a-z']{2,}[ ,;:]+){2,}[a-z']{2,}")
+
+
+@pytest.mark.parametrize("case", ONE_OF_EACH_RULE, ids=lambda case: case.folder.parent.name)
+def test_no_english_sentence_of_ours_reaches_a_chinese_reader(case, tmp_path: Path):
+    """What a log, a command or a column says stays as it is; everything else is Chinese."""
+    with as_home(case.folder) as home:
+        job = find_job(str(home), str(tmp_path), str(tmp_path / "state"), case.now)
+        found = dry_run(job.run(None, case.now, stated=case.gateway))
+    text = as_text(found, reader_of("zh", BOOK, case.now), dry_run=True)
+    for quoted in sorted(quotes_of(found), key=len, reverse=True):
+        text = text.replace(quoted, "")
+    text = re.sub(
+        r"（[^（）]* (?:TEXT|INTEGER|REAL)[^（）]*）|hermes(?:-watchdog)? [a-z ]+|“[^”]*”", "", text
+    )
+    assert ENGLISH.findall(text) == [], text
+
+
+def quotes_of(report) -> Iterator[str]:
+    """What others wrote, as a check shows it: lines of logs and what rules quote of them."""
+    for known in report.incidents:
+        for event in known.evidence:
+            if not isinstance(event.text, Phrase):
+                yield redact(harmless(event.text, 140))
+        for value in known.fields.values():
+            if isinstance(value, str) and not isinstance(value, Phrase):
+                yield from (redact(value), value)
 
 
 def test_nothing_happened_is_said_in_one_line():

@@ -87,7 +87,8 @@ def ask(store: Store, plan: Plan, now: datetime) -> int:
             if old.state == "pending":
                 _end(store, old, "superseded", Reason(End.PLAN_CHANGED), now)
         plan = replace(plan, id=rows.save(store, plan, now))
-        shown = {name: getattr(plan, name) for name in ("words", "host", "home", "incidents", "evidence")}
+        shown = {name: getattr(plan, name) for name in ("words", "host", "home", "incidents")}
+        shown["evidence"] = [str.__str__(seen) for seen in plan.evidence]  # the audit is in English
         rows.audit(store, "asked", now, plan, reason=plan.title_reason, **shown)
         if plan.approval == "auto":
             who = rows.Who("settings (auto)", "auto")

@@ -18,7 +18,7 @@ from watchdog.reports.language import reader_for
 from watchdog.reports.output import write_private
 from watchdog.reports.page import report_page
 from watchdog.store.incidents import all_incidents, one_incident
-from watchdog.text import clock, colours, counted, harmless, paint, redact
+from watchdog.text import clock, colours, counted, harmless, paint
 
 FORMS = ("text", "markdown", "html", "json")
 
@@ -82,7 +82,7 @@ def run_show(args: argparse.Namespace) -> int:
             "      " + reader("check.incident", status=state, checks=checks, at=clock(incident.last_seen_at))
         )
         for event in incident.evidence:
-            print(f"      {clock(event.at)}  {harmless(event.where)}  {redact(harmless(event.text))}")
+            print(f"      {clock(event.at)}  {harmless(event.where)}  {reader.evidence(event, 300)}")
     return WRONG if incident.status == "open" else WELL
 
 

@@ -229,7 +229,7 @@ def _ask_person(args: argparse.Namespace, job: Job) -> Stored | None:
         steps, reader = rows.steps_of(store, stored.id), reader_for(job, args.language)
         print("\n".join(full_lines(stored, steps, reader, Answering(asked_now=True), colours())))
         question = reader("answering.now" if args.command == "approve" else "answering.refuse")
-        if input("\n" + reader("answering.y-n", question=question)).strip().lower() in ("y", "yes"):
+        if input("\n" + reader("answering.y-n", question=question)).strip().lower() in ("y", "yes", "是"):
             return stored
     print(reader("answering.nothing" if args.command == "refuse" else "answering.open"))
     return None

@@ -243,7 +243,13 @@ def _run_drill(job: Job, wait: timedelta, talk: Dialogue) -> int:
 
 def drill_lines(result: DrillResult, words: Reader) -> list[str]:
     """What a drill showed, and what to do where it did not work."""
-    lines = [words("drill.sent-to", count=len(result.sent), places=words.joined(result.sent))]
+    lines = [
+        words(
+            "drill.sent-to",
+            count=len(result.sent),
+            places=words.joined([words.phrase(place) for place in result.sent]),
+        )
+    ]
     problem = paint(words("drill.problem"), "high", colours())
     lines += [f"{problem}  {words.phrase(text)}" for text in result.problems]
     if not result.answered:

@@ -68,7 +68,11 @@ class Ambiguous:
         }
 
     def notes(self) -> list[str]:
-        lines = [f"{event.where}: not used, because it is {event.ambiguous}" for event in self.first]
+        english = "{where}: not used, because it is {why}"
+        lines: list[str] = [
+            phrase("note.not-used", english, where=event.where, why=event.ambiguous) for event in self.first
+        ]
         if left := self.count - len(self.first):
-            lines.append(f"{left} more records whose chat text imitates log fields were not used")
+            english = "{count} more records whose chat text imitates log fields were not used"
+            lines.append(phrase("note.more-not-used", english, count=left))
         return lines

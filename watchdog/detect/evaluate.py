@@ -20,7 +20,7 @@ from watchdog.values import Any, dataclass, field, replace
 
 MOST = 500  # findings of one rule; more are counted, and neither opened nor resolved
 FEW = 20  # keys of one rule that are named as not seen
-IN_DOUBT = "only log lines tell of it that a user name may have written"
+IN_DOUBT = phrase("blind.in-doubt", "only log lines tell of it that a user name may have written")
 
 
 @dataclass(frozen=True)
@@ -154,9 +154,9 @@ def evaluate(rules: Sequence[Rule], events: Iterable[Event], seen: Seen, now: da
         unsure.update((rule.id, key) for key in (*keys, *(span.key for span in sure[MOST:])))
         doubtful.update(_named_few(rule.id, sorted(keys)))
         if len(sure) > MOST:
-            notes.append(
-                f"{rule.id}: {len(sure) - MOST} more than the {MOST} that are shown; those were not looked at"
-            )
+            english = "{rule}: {count} more than the {most} that are shown; those were not looked at"
+            more = {"count": len(sure) - MOST, "most": MOST}
+            notes.append(phrase("note.more-findings", english, rule=rule.id, **more))
     findings.sort(key=lambda finding: (finding.opened_at, finding.rule, finding.key))
     every = [condition for rule in rules for condition in flat(active[rule.id])]
     # Whom a restart would cut off matters only when something is wrong or cannot be seen.
@@ -250,7 +250,7 @@ def flat(conditions: Iterable[ActiveCondition]) -> Iterable[ActiveCondition]:
 
 def _named_few(rule: str, keys: Sequence[str]) -> dict[str, str]:
     """What cannot be seen of a rule: the first of its keys by name, and how many more there are."""
-    few = {f"{rule} {key}".strip(): IN_DOUBT for key in keys[:FEW]}
+    few: dict[str, str] = {f"{rule} {key}".strip(): IN_DOUBT for key in keys[:FEW]}
     return few if len(keys) <= FEW else {**few, f"{rule}, {len(keys) - FEW} more": IN_DOUBT}
 
 

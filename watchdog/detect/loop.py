@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from watchdog.detect.common import Captures, key_of, lines_of, longest, names_of, need_names, read_lines
 from watchdog.detect.series import Series, states
-from watchdog.model import Event, Line, Reason, Span
+from watchdog.model import Event, Line, Reason, Span, phrase
 from watchdog.text import harmless
 from watchdog.values import TYPE_CHECKING, dataclass
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from watchdog.config.yaml import Section
 
 KIND = "loop"
+NO_ERROR = phrase("none.error", "no error was logged")
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ class Detector:
         self.series[key].add(key, event, turn)
 
     def spans(self, now: datetime) -> list[Span]:
-        quotes = {**dict.fromkeys(names_of(self.want.last), "no error was logged"), **self.last}
+        quotes = {**dict.fromkeys(names_of(self.want.last), NO_ERROR), **self.last}
         return [
             Span(
                 span.key,

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from watchdog.detect.common import Captures, keep, need_names, read_lines
 from watchdog.detect.sqlite_health import read_databases
-from watchdog.model import Event, Line, Reason, Span
+from watchdog.model import Event, Line, Reason, Span, phrase
 from watchdog.text import harmless
 from watchdog.values import TYPE_CHECKING, dataclass, replace
 
@@ -86,14 +86,14 @@ class Detector:
 
     def notes(self) -> list[str]:
         """An old file that nobody complains of is worth a note."""
-        found = []
+        found: list[str] = []
         for event in self.lacking:
             columns = event.facts.get("missing", "")
             if columns and not any(column in _names(columns) for column in self.complaints):
-                found.append(
-                    f"{event.facts['database']} lacks {columns} of {event.facts.get('reference', 'Hermes')}; "
-                    "Hermes adds them when it opens the file, and complains of nothing"
-                )
+                english = "{database} lacks {columns} of {reference}; Hermes adds them when it opens the file, and complains of nothing"
+                fields = {"database": event.facts["database"], "columns": columns}
+                reference = event.facts.get("reference", "Hermes")
+                found.append(phrase("note.lacks", english, **fields, reference=reference))
         return found
 
     def state(self, now: datetime) -> list[Reason | str]:

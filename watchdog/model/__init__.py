@@ -8,6 +8,7 @@ from watchdog.model.reason import (
     PLAIN,
     PLAN_TITLE,
     RULE_ADVICE,
+    RULE_SAY,
     RULE_TITLE,
     Phrase,
     Reason,

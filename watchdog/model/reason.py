@@ -10,7 +10,11 @@ from watchdog.values import Any, dataclass, field
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 PLAIN = "plain"  # the key of text that has none: shown as it is
-RULE_TITLE, RULE_ADVICE = "rule.title", "rule.advice"  # what a rule's file says, in the reader's language
+RULE_TITLE, RULE_SAY, RULE_ADVICE = (
+    "rule.title",
+    "rule.say",
+    "rule.advice",
+)  # what a rule's file says, in the reader's language
 PLAN_TITLE = "plan.title"  # the titles of a plan's recipes, in the reader's language
 
 

@@ -21,6 +21,7 @@ from watchdog.store.messages import (
 
 CALM = timedelta(hours=1)  # this long without it, and it is resolved
 HOUR = timedelta(hours=1)
+GRAVE_PAUSE = timedelta(minutes=15)  # between two digests, when the second tells of something grave
 RESERVED = 2  # of the messages an hour, kept for what is critical or asks
 
 
@@ -251,13 +252,13 @@ def _let_through(
             sent.append(selection)
         else:
             crowd.append(selection)
-    if crowd and News.DIGEST not in recent:
-        # A question in a digest could not be answered, so it waits for the next free message.
-        parts = tuple(selection for selection in crowd if selection.news not in QUESTIONS)
-        if parts:
-            subjects = tuple(subject for part in parts for subject in part.subjects)
-            severity = worst(part.severity for part in parts)
-            sent.append(Selection(News.DIGEST, subjects, severity, parts=parts))
+    # A question in a digest could not be answered, so it waits for the next free message.
+    parts = tuple(selection for selection in crowd if selection.news not in QUESTIONS)
+    severity = worst(part.severity for part in parts)
+    pause = GRAVE_PAUSE if SEVERITIES.index(severity) >= SEVERITIES.index("high") else HOUR
+    if parts and not any(news == News.DIGEST and now - at < pause for at, news in memory.sent):
+        subjects = tuple(subject for part in parts for subject in part.subjects)
+        sent.append(Selection(News.DIGEST, subjects, severity, parts=parts))
         crowd = [selection for selection in crowd if selection.news in QUESTIONS]
     return sent, held + [replace(selection, held=Held.TOO_MANY) for selection in crowd]
 

@@ -12,7 +12,7 @@ from datetime import datetime, time
 from watchdog.config.rulebook import Rulebook
 from watchdog.config.settings import Settings
 from watchdog.errors import WatchdogError
-from watchdog.model import Incident, Notification, Reason, Report
+from watchdog.model import Incident, Notification, Phrase, Reason, Report
 from watchdog.notify.choose import Proposal, Restraint, Selection, related_incidents, select
 from watchdog.notify.compose import compose, daily, weekly
 from watchdog.notify.context import Command, MessageContext
@@ -118,7 +118,7 @@ def _subject(incident: Incident, context: MessageContext) -> Subject:
         incident.resolved_at or now if incident.status == "resolved" else None,
         incident.id,
         incident.advice,
-        tuple(event.text for event in incident.evidence[:3]),
+        tuple(event.text for event in incident.evidence[:3] if not isinstance(event.text, Phrase)),
     )
 
 

@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from watchdog.model import Phrase, Reason, Recipe, Rule
+from watchdog.model import RULE_SAY, Phrase, Reason, Recipe, Rule
 from watchdog.text import counted, fill, harmless, units
 from watchdog.values import dataclass, replace
 
@@ -52,7 +52,8 @@ def sentence(reason: Reason, words: Words, now: datetime, clean: Clean = _harmle
                 if all(titles)
                 else clean("title", fields["title"])
             )
-    template = words.texts.get(str(reason.key))
+    key = words.rule_key(fields["rule"], "say", fields) if reason.key == RULE_SAY else str(reason.key)
+    template = words.texts.get(key)
     if template is None and "text" in fields:  # a phrase, whose English goes along
         return clean("text", str(fields["text"]))
     if template is None:  # written by a newer version: better its name than silence
@@ -86,7 +87,11 @@ def _form(template: Template, fields: Mapping[str, Any]) -> str:
     return template["one" if fields.get("count") == 1 and "one" in template else "other"]
 
 
-_NAMED = {"via": "via", "state": "report.state"}  # fields whose values have words of their own
+_NAMED = {
+    "via": "via",
+    "state": "report.state",
+    "grade": "db.grade",
+}  # fields whose values have words of their own
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,21 @@ from typing import Any
 from watchdog.config.rulebook import Rulebook
 from watchdog.errors import WatchdogError
 from watchdog.gateway.machine import Machine
-from watchdog.model import PLAIN, Hold, Incident, Plan, Reason, Recipe, Step, Verify, packed, plain
+from watchdog.model import (
+    PLAIN,
+    RULE_SAY,
+    Hold,
+    Incident,
+    Phrase,
+    Plan,
+    Reason,
+    Recipe,
+    Step,
+    Verify,
+    packed,
+    phrase,
+    plain,
+)
 from watchdog.model.plan_reasons import Cost, Refuse
 from watchdog.plan import limits
 from watchdog.plan.causes import USELESS, Diagnosis, diagnose, name_of
@@ -199,14 +213,20 @@ def _merge(parts: Sequence[Part], diagnosis: Diagnosis, machine: Machine) -> Pla
         lasts=min(recipe.approval_lasts for recipe in chosen),
         host=machine.host,
         home=str(machine.home),
-        evidence=tuple(
-            f"{name_of(incident)}: {incident.says}"
-            + (f" ({incident.evidence[0].where})" if incident.evidence else "")
-            for incident in diagnosis.incidents
-        ),
+        evidence=tuple(map(_evidence, diagnosis.incidents)),
         parts=tuple((part.recipe.id, name_of(part.incident), _place(part, steps)) for part in used),
     )
     return replace(plan, digest=digest_of(plan))
+
+
+def _evidence(incident: Incident) -> Phrase:
+    """What was seen of an incident, and where; its sentence is its rule's."""
+    place = f" ({incident.evidence[0].where})" if incident.evidence else ""
+    made = phrase("seen", "{name}: {says}{place}", name=name_of(incident), says=incident.says, place=place)
+    if incident.fields:
+        says = Reason(RULE_SAY, {**incident.fields, "rule": incident.rule, "text": incident.says})
+        made.reason = Reason(made.reason.key, {**made.reason.fields, "says": says})
+    return made
 
 
 def _in_order(parts: Sequence[Part]) -> tuple[tuple[Step, ...], Sequence[Part]]:

@@ -9,7 +9,7 @@ from watchdog.reports.history import PastAction, PastIncident, past_action
 from watchdog.reports.history_text import noticed_text, outcome
 from watchdog.reports.language import Reader
 from watchdog.store.plans import Stored
-from watchdog.text import clock, harmless
+from watchdog.text import clock
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def open_card(incident: Incident, reader: Reader) -> Card:
 
 def _card(incident: Incident, soft: str, reader: Reader) -> Card:
     advice = reader.advice(incident)
-    evidence = [f"{event.where}  {harmless(event.text, 200)}" for event in incident.evidence[-3:]]
+    evidence = [f"{event.where}  {reader.evidence(event, 200)}" for event in incident.evidence[-3:]]
     return Card(
         reader.title(incident),
         (reader.says(incident),),

@@ -126,7 +126,7 @@ def incident_lines(incident: Incident, reader: Reader, colour: bool) -> list[str
         paint(INDENT + since, "dim", colour),
     ]
     for event in incident.evidence[-2:]:
-        shown = f"{harmless(event.where)}  {redact(harmless(event.text, 140))}"
+        shown = f"{harmless(event.where)}  {reader.evidence(event, 140)}"
         lines.append(paint(INDENT + shown, "dim", colour))
     if incident.recipe:
         lines.append(INDENT + reader("check.proposed", recipe=incident.recipe))
@@ -153,7 +153,7 @@ def timeline(report: Report, every: timedelta, reader: Reader, colour: bool = Fa
         start, end = clock(incident.opened_at), incident.resolved_at
         key = "check.true-until" if end else "check.true-still"
         below = [reader(key, start=start, end=end and clock(end))]
-        below += [f"{event.where}  {redact(harmless(event.text, 120))}" for event in incident.evidence[:1]]
+        below += [f"{event.where}  {reader.evidence(event, 120)}" for event in incident.evidence[:1]]
         if incident.recipe:
             below.append(reader("check.would-propose", recipe=incident.recipe))
         elif advice := reader.advice(incident):

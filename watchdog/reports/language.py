@@ -8,7 +8,7 @@ from datetime import datetime
 from watchdog.config.rulebook import Rulebook
 from watchdog.errors import WatchdogError
 from watchdog.job import Job
-from watchdog.model import Finding, Incident, Reason, plain
+from watchdog.model import Event, Finding, Incident, Reason, plain
 from watchdog.notify.run import own_command
 from watchdog.notify.translate import Words, read_words, sentence, with_rules
 from watchdog.text import clock, harmless, redact
@@ -42,6 +42,10 @@ class Reader(Words):
     def phrase(self, text: str) -> str:
         """A phrase in this language; other text as it is."""
         return self.reason(plain(text))
+
+    def evidence(self, event: Event, limit: int) -> str:
+        """What shows a fault: a line of a log as it is, what was measured in this language."""
+        return redact(harmless(self.phrase(event.text), limit))
 
     def via(self, way: str) -> str:
         """The way by which an answer came: 'command line' or 'ntfy/anna' of the store."""

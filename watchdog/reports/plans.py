@@ -184,7 +184,7 @@ def full_lines(
     plan = stored.plan
     lines = [reader("plan.where", host=plan.host, home=plan.home)]
     lines += [reader("plan.why", chain=chain)] if (chain := chain_text(plan, reader)) else []
-    lines += [reader("plan.seen", evidence=harmless(seen, 1000)) for seen in plan.evidence]
+    lines += [reader("plan.seen", evidence=harmless(reader.phrase(seen), 1000)) for seen in plan.evidence]
     lines += step_lines(plan, reader)
     if plan.verify:
         key = "plan.verify-alive" if plan.verify.alive else "plan.verify-stopped"

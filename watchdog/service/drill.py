@@ -16,7 +16,7 @@ from watchdog.approval.questions import DRILL, refused
 from watchdog.approval.replies import Patience
 from watchdog.errors import WatchdogError
 from watchdog.job import Job
-from watchdog.model import Notification, Plan, Reason
+from watchdog.model import Notification, Plan, Reason, phrase
 from watchdog.notify import Messenger, Proposal, deliver_all, messenger
 from watchdog.notify.run import host_name
 from watchdog.notify.translate import in_english
@@ -115,10 +115,15 @@ def _question(plan: Plan, post: Messenger) -> tuple[int, Notification]:
 def _places(job: Job, reached: Collection[str]) -> tuple[str, ...]:
     """Where a question of this home goes, by name; not the targets that a channel has reached already."""
     settings = job.settings.notify
-    found = [f"target {target.name}" for target in settings.targets if target.name not in reached]
+    found: list[str] = [
+        phrase("notify.to-target", "target {name}", name=target.name)
+        for target in settings.targets
+        if target.name not in reached
+    ]
     for channel in settings.replies.channels:
         if not refused(channel, job.home):
-            found += [f"answers by {place}" for place in channels.module(channel).places(channel)]
+            places = channels.module(channel).places(channel)
+            found += [phrase("notify.to-place", "answers by {name}", name=place) for place in places]
     return tuple(found)
 
 

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable
 
 from watchdog.config.rulebook import Word
+from watchdog.model import phrase
 from watchdog.values import regex
 
 _LITERAL = r"""(?:'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*")"""
@@ -25,6 +26,7 @@ QUOTED_END = regex(
     rf"\s(?:{_KEYS})=(?P<quoted>{_LITERAL})(?: \w+=(?:{_LITERAL}|[^\s'\"]++))*\r?\n?\Z".encode()
 )
 _FIELD = regex(r"(\w+)=\{(\w+)\}")
+IMITATED = phrase("ambiguous.name", "a user name that imitates log fields")
 _CAREFUL = {
     "word": r"\S+",
     "number": r"\d+",
@@ -88,8 +90,11 @@ class Shape:
         found = self.careful.match(text)
         if not found:
             name = self.head.rstrip(": ")
-            why = f"{'an' if name[:1] in 'aeiou' else 'a'} {name} whose fields do not parse"
-            return self.head, {"shape": _shape(text[len(self.head) :])}, why if self.has_name else ""
+            why = ""
+            if self.has_name:
+                english = f"{'an' if name[:1] in 'aeiou' else 'a'} {{name}} whose fields do not parse"
+                why = phrase("ambiguous.fields", english, name=name)
+            return self.head, {"shape": _shape(text[len(self.head) :])}, why
         fields, said = found["fields"], found["quoted"][1:-1]
         facts = {"said": digest(said)}
         if self.has_name:
@@ -97,7 +102,7 @@ class Shape:
                 # Whatever the name is, the last fields of the line are Hermes' own.
                 begin, end = self.begin.match(fields), self.rest.findall(fields)[-1]
                 text = f"{begin[0] if begin else self.head}…{end}"
-                return text + self.tail(said, found["tails"]), facts, "a user name that imitates log fields"
+                return text + self.tail(said, found["tails"]), facts, IMITATED
             start, end = found.span("name")
             fields = f"{fields[:start]}…{fields[end:]}"
             facts["user"] = digest_of(found["name"])

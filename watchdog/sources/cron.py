@@ -9,7 +9,7 @@ import json
 import os
 from datetime import UTC, datetime
 
-from watchdog.model import Event
+from watchdog.model import Event, phrase
 from watchdog.system.files import read_small
 from watchdog.text import harmless, redact, size
 from watchdog.values import Any, StrPath, regex
@@ -36,17 +36,25 @@ def observe(home: StrPath, now: datetime) -> list[Event]:
         content = read_small(path, MOST_BYTES + 1, follow=False)
     except FileNotFoundError:
         return []
+    file = os.path.basename(path)
     if len(content) > MOST_BYTES:
         raise JobsUnreadable(
-            f"{os.path.basename(path)} has more than {size(MOST_BYTES)}; no list of jobs is so long"
+            phrase(
+                "blind.jobs-long",
+                "{file} has more than {most}; no list of jobs is so long",
+                file=file,
+                most=size(MOST_BYTES),
+            )
         )
     try:
         value = json.loads(content)
     except (ValueError, RecursionError):
-        raise JobsUnreadable(f"{os.path.basename(path)} is not JSON: half written, or damaged") from None
+        raise JobsUnreadable(
+            phrase("blind.jobs-damaged", "{file} is not JSON: half written, or damaged", file=file)
+        ) from None
     jobs = value.get("jobs") if isinstance(value, dict) else value
     if not isinstance(jobs, list):
-        raise JobsUnreadable(f"{os.path.basename(path)} holds no list of jobs")
+        raise JobsUnreadable(phrase("blind.no-jobs", "{file} holds no list of jobs", file=file))
     found = [job for job in jobs[:MOST_JOBS] if isinstance(job, dict)]
     return [_event(job, path, now) for job in found]
 
@@ -73,9 +81,9 @@ def _event(job: dict[str, Any], path: str, now: datetime) -> Event:
     }
     facts = {key: value for key, value in facts.items() if value}
     ending = "failed" if failed else "was well" if job.get("last_status") == "ok" else "has not run"
-    return Event(
-        now, SOURCE, f"{name}: {'paused' if off else ending}", f"cron/{os.path.basename(path)}", facts=facts
-    )
+    ending = "paused" if off else ending
+    text = phrase(f"event.job.{ending.replace(' ', '-')}", f"{{job}}: {ending}", job=name)
+    return Event(now, SOURCE, text, f"cron/{os.path.basename(path)}", facts=facts)
 
 
 def _failures(job: dict[str, Any], outputs: str) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from watchdog import sqlite
-from watchdog.model import Event
+from watchdog.model import Event, phrase
 from watchdog.sqlite import memory
 from watchdog.sqlite.files import NAMES, backup_folder, databases
 from watchdog.sqlite.openers import DELETED, Scan, name_of, scan
@@ -55,7 +55,10 @@ def observe(
         if users := _users(stamps[0][:2], home, taken):
             facts = {**facts, "users": users}
         name = facts["database"]
-        text = f"{name}: {facts['grade']}{': ' + facts['fault'] if 'fault' in facts else ''}"
+        text = phrase("event.database", "{database}: {grade}", database=name, grade=facts["grade"])
+        if "fault" in facts:
+            english = "{database}: {grade}: {fault}"
+            text = phrase("event.fault", english, database=name, grade=facts["grade"], fault=facts["fault"])
         events.append(Event(now, "databases", text, name, facts=facts))
     return events
 

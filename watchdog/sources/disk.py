@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
-from watchdog.model import Event
+from watchdog.model import Event, phrase
 from watchdog.text import harmless, size
 from watchdog.values import Any, StrPath
 
@@ -36,7 +36,8 @@ def event_of(values: Mapping[str, Any], at: datetime, home: StrPath | None = Non
         free < LITTLE or free * 100 < all_of_it * LITTLE_SHARE or facts.get("inodes") == "0"
     ):
         facts["heaps"] = heaps(home)
-    return Event(at, SOURCE, f"{size(free)} of {size(all_of_it)} are free", "disk", facts=facts)
+    text = phrase("event.disk", "{free} of {size} are free", free=size(free), size=size(all_of_it))
+    return Event(at, SOURCE, text, "disk", facts=facts)
 
 
 def heaps(home: StrPath) -> str:

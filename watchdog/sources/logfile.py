@@ -12,7 +12,7 @@ from math import inf
 from time import monotonic
 
 from watchdog.config.pattern import LONGEST
-from watchdog.model import Event, Finding
+from watchdog.model import Event, Finding, phrase
 from watchdog.model.trace import Unread
 from watchdog.sources.localtime import SLACK, LocalClock, SetBack
 from watchdog.sources.records import HEADER, NEXT, STAMP, STAMP_ENDS, RecordReader, Wanted, last_record
@@ -153,7 +153,9 @@ class LogFile:
         if since is not None and len(self.segments) > 1:
             oldest = self.segments[0].first_time(LocalClock(self.zone))
             if oldest and oldest > since + SLACK:
-                self.notes.append(f"{self.name} reaches back only to {oldest.isoformat(timespec='seconds')}")
+                english = "{log} reaches back only to {at}"
+                at = oldest.isoformat(timespec="seconds")
+                self.notes.append(phrase("note.reaches-back", english, log=self.name, at=at))
 
     def can_open(self, since: datetime | None) -> bool:
         try:
@@ -169,7 +171,10 @@ class LogFile:
                     return
                 segment = Segment(sibling)
             except (OSError, EOFError) as error:
-                self.notes.append(f"{os.path.basename(sibling)} could not be read: {_reason(error)}")
+                name, why = os.path.basename(sibling), _reason(error)
+                self.notes.append(
+                    phrase("note.part-unreadable", "{name} could not be read: {why}", name=name, why=why)
+                )
                 continue
             if segment.identity in {held.identity for held in self.segments} or self._is_copy(segment):
                 segment.close()  # rotated while we opened: the same file under two names, or copied (copytruncate)

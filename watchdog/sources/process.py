@@ -215,6 +215,5 @@ def _said_at(stamp: bytes, last: bytes, written: float) -> datetime | None:
 
 
 def _event(at: datetime, facts: dict[str, str]) -> Event:
-    return Event(
-        at, "gateway", f"gateway {facts['state']}", "gateway.pid", facts={k: v for k, v in facts.items() if v}
-    )
+    text = phrase(f"event.gateway.{facts['state']}", f"gateway {facts['state']}")
+    return Event(at, "gateway", text, "gateway.pid", facts={k: v for k, v in facts.items() if v})

@@ -14,7 +14,7 @@ from time import monotonic
 from watchdog import config, gateway, sqlite
 from watchdog import sources as package
 from watchdog.config.rulebook import Vocabulary
-from watchdog.model import LOGS, Event, Line, Measurement
+from watchdog.model import LOGS, Event, Line, Measurement, phrase
 from watchdog.model.trace import Trace
 from watchdog.sources import disk, resources
 from watchdog.sources.chat_text import ChatText
@@ -218,10 +218,15 @@ def _now(
     for log in reading.logs:
         reading.notes.extend(log.notes)
         reading.notes.extend(
-            f"{log.name}: the clock was set back by {spell(round(moment.by / MINUTE) * MINUTE)}; "
-            "what was written before is dated by the new clock"
+            phrase(
+                "note.clock-set-back",
+                f"{{log}}: the clock was set back by {spell(by)}; what was written before is dated by the new clock",
+                log=log.name,
+                by=by,
+            )
             for moment in sources.set_back.get(log.name, ())
             if not moment.returned
+            for by in (round(moment.by / MINUTE) * MINUTE,)
         )
     reading.last_at = max((log.last_at for log in reading.logs if log.last_at is not None), default=None)
     if "gateway" in wanted:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from watchdog.config.pattern import LONGEST
 from watchdog.errors import SlowPattern
-from watchdog.model import Doubt, Event, Line
+from watchdog.model import Doubt, Event, Line, phrase
 from watchdog.model.trace import Trace, whose
 from watchdog.sources.chat_text import QUOTED_END, ChatText, Shape, digest, digest_of
 from watchdog.sources.classify import (
@@ -32,6 +32,7 @@ from watchdog.sources.prefilter import BEFORE, Prefilter
 from watchdog.values import Any
 
 # Each digit by itself: re takes longer to count them.
+BEHIND_A_NAME = phrase("ambiguous.behind-a-name", "a record that follows a user name with a line break in it")
 _TIME = rb"2\d\d\d-\d\d-\d\d \d\d:\d\d:\d\d,\d\d\d"
 HEADER: re.Pattern[bytes] = re.compile(
     rb"(?P<stamp>%b) (?P<level>[A-Z]+)(?: \[(?P<session>[^\]\n]{0,200})\])? (?P<logger>[\w.-]{1,200}): "
@@ -436,7 +437,7 @@ class RecordReader:
         """(why a record is not believed, whether a user name may have written it)."""
         doubt = Doubt() if self.behind_torn else self.doubts.of(block, start)
         if doubt is not None and doubt.forged:
-            return "a record that follows a user name with a line break in it", None
+            return BEHIND_A_NAME, None
         return "", doubt
 
     def _after_torn(self, block: bytes, start: int, stop: int) -> None:

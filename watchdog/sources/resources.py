@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from watchdog.model import Event, Measurement
+from watchdog.model import Event, Measurement, phrase
 from watchdog.system.files import read_text
 from watchdog.text import harmless, size
 from watchdog.values import Any, StrPath
@@ -82,21 +82,23 @@ def measure_files(pid: int, proc: str = "/proc") -> dict[str, Any]:
 def memory_event(values: Mapping[str, Any], at: datetime) -> Event:
     facts = {name: str(values[name]) for name in _MEMORY_FACTS if values.get(name) not in (None, "")}
     if "rss" not in values:
-        text = f"the kernel has killed {values['oom_kills']} times in its control group"
+        english = "the kernel has killed {count} times in its control group"
+        text = phrase("event.kills", english, count=values["oom_kills"])
         return Event(at, MEMORY, text, values["cgroup"], facts=facts)
-    text = f"memory: {size(int(values['rss']))}"
+    text = phrase("event.memory", "memory: {rss}", rss=size(int(values["rss"])))
     if values.get("limit"):
-        text += (
-            f"; {size(int(values['used']))} of {size(int(values['limit']))} of {values['limit_of']} are taken"
-        )
+        taken = {name: size(int(values[name])) for name in ("rss", "used", "limit")}
+        english = "memory: {rss}; {used} of {limit} of {unit} are taken"
+        text = phrase("event.memory-of", english, **taken, unit=values["limit_of"])
     return Event(at, MEMORY, text, "/proc", facts=facts)
 
 
 def files_event(values: Mapping[str, Any], at: datetime) -> Event:
     facts = {name: str(values[name]) for name in _FILE_FACTS if values.get(name)}
-    return Event(
-        at, OPEN_FILES, f"{values['fds']} of {values['fd_limit']} files are open", "/proc", facts=facts
+    text = phrase(
+        "event.files", "{open} of {limit} files are open", open=values["fds"], limit=values["fd_limit"]
     )
+    return Event(at, OPEN_FILES, text, "/proc", facts=facts)
 
 
 def after_death(past: Sequence[Measurement], cgroups: str = "/sys/fs/cgroup") -> dict[str, Any]:

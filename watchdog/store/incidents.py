@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from watchdog.config.rulebook import LONGEST_LOOK_BACK
-from watchdog.model import Change, Event, Incident, Report, as_phrase, unpacked
+from watchdog.model import Change, Event, Incident, Phrase, Report, as_phrase, packed, unpacked
 from watchdog.store import Store
 from watchdog.store.measurements import save_measurement
 from watchdog.store.reasons import pack_fields, unpack_fields
@@ -157,12 +157,18 @@ def _cleaner(store: Store, number: int) -> Callable[[str], str]:
 
 def _evidence(event: Event, clean: Callable[[str], str]) -> dict[str, Any]:
     text = clean(harmless(event.text, 300))
-    return {"where": event.where, "at": stamp(event.at), "text": text, "source": event.source}
+    kept = {"where": event.where, "at": stamp(event.at), "text": text, "source": event.source}
+    return kept | ({"reason": packed(event.text.reason, clean)} if isinstance(event.text, Phrase) else {})
 
 
 def _incident(row: Any) -> Incident:
     evidence = tuple(
-        Event(datetime.fromisoformat(item["at"]), item.get("source", ""), item["text"], item["where"])
+        Event(
+            datetime.fromisoformat(item["at"]),
+            item.get("source", ""),
+            as_phrase(unpacked(item.get("reason", item["text"]))),
+            item["where"],
+        )
         for item in json.loads(row["evidence"] or "[]")
     )
     fields = unpack_fields(row["fields"] if "fields" in row.keys() else None)  # noqa: SIM118

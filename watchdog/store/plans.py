@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from watchdog.errors import WatchdogError
-from watchdog.model import Outcome, Plan, Reason, Verify, packed, plain, unpacked
+from watchdog.model import Outcome, Plan, Reason, Verify, as_phrase, packed, plain, unpacked
 from watchdog.plan.limits import Action, History, Refusal
 from watchdog.steps.common import pack, pack_verify, unpack
 from watchdog.store import Store
@@ -31,7 +31,7 @@ __all__ = ["Who", "audit", "audit_lines"]  # every change of a plan is audited w
 OPEN = ("pending", "approved")
 UNFINISHED = ("claimed", "interrupted")
 _PLAIN = ("title", "restarts", "stops", "host", "home", "approval", "digest")
-_LISTS = ("incidents", "recipes", "evidence")
+_LISTS = ("incidents", "recipes")
 _REASONS = ("words", "also", "advice", "warnings")  # lists of reasons
 
 
@@ -83,6 +83,7 @@ def _content(plan: Plan) -> str:
         "parts": plan.parts,
         "costs": packed(plan.costs),
         "chain": packed(plan.chain),
+        "evidence": packed(plan.evidence, redact),
     }
     content |= {name: packed(getattr(plan, name)) for name in _REASONS}
     return json.dumps(content, ensure_ascii=False)
@@ -159,6 +160,7 @@ def _stored(row: Any) -> Stored:
         fields: dict[str, Any] = {name: content[name] for name in _PLAIN}
         fields |= {name: tuple(content[name]) for name in _LISTS}
         fields |= {name: _reasons(content.get(name, ())) for name in _REASONS}
+        fields["evidence"] = tuple(as_phrase(unpacked(value)) for value in content["evidence"])
         for name in ("costs", "chain"):
             fields[name] = next(iter(_reasons([content[name]] if content[name] else ())), None)
         plan = Plan(
