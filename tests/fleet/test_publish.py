@@ -23,7 +23,7 @@ from watchdog.store import messages
 from watchdog.store.incidents import save_changes
 from watchdog.store.messages import TargetState
 from watchdog.store.plans import begin_action, end_action
-from watchdog.store.reasons import plain
+from watchdog.store.rows import plain
 from watchdog.values import replace
 
 

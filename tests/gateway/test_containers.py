@@ -15,13 +15,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from watchdog.gateway.cgroup import in_cgroup, in_other_namespace
 from watchdog.gateway.containers import surroundings
 from watchdog.gateway.decide import decide
 from watchdog.gateway.facts import Container, HostFacts, Mount, Service, Surroundings, Unit
 from watchdog.gateway.machine import GatewayProcess, Machine, look_at_container
 from watchdog.gateway.reasons import MayNot, Warn
-from watchdog.gateway.remembered import FILE
+from watchdog.gateway.remembered import FILE, in_cgroup, in_other_namespace
 from watchdog.gateway.supervisor import DOCKER, PODMAN, PROCESS, S6, SYSTEM, UNKNOWN, Supervisor
 from watchdog.model import Reason
 from watchdog.notify.translate import in_english

@@ -16,7 +16,7 @@ from watchdog.notify import deliver as notify
 from watchdog.notify.choose import Proposal, Restraint, select
 from watchdog.store import Store, messages, record_check
 from watchdog.store.messages import Memory, NotificationRecord, Silence, Subject
-from watchdog.store.reasons import plain
+from watchdog.store.rows import plain
 
 HOUR = timedelta(hours=1)
 

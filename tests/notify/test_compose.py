@@ -21,7 +21,7 @@ from watchdog.notify.lines import HowToAnswer, how_to_answer
 from watchdog.notify.run import machine_and_home, own_command
 from watchdog.notify.sanitize import BODY, HEADLINE, cut, exact, fit, full_text, render, veil
 from watchdog.store.messages import News, Subject
-from watchdog.store.reasons import plain
+from watchdog.store.rows import plain
 from watchdog.text import redact
 
 AT = context()

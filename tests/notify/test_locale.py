@@ -33,7 +33,7 @@ from watchdog.sources.read import Sources
 from watchdog.sources.reasons import Unreadable
 from watchdog.sqlite.faults import Detail, Fault
 from watchdog.store.messages import News, Subject
-from watchdog.store.reasons import pack_fields, unpack_fields
+from watchdog.store.rows import pack_fields, unpack_fields
 from watchdog.text import harmless, redact
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "logs"

@@ -18,7 +18,7 @@ from watchdog.gateway.state import Why
 from watchdog.model import Reason, plain
 from watchdog.notify.translate import Template, read_words, sentence
 from watchdog.sources.process import _BLIND
-from watchdog.store.reasons import pack_fields, pack_reason, unpack_fields, unpack_reason
+from watchdog.store.rows import pack_fields, pack_reason, unpack_fields, unpack_reason
 
 CODE = Path(watchdog.__file__).parent
 _KEY = re.compile(r"[a-z-]+(?:\.[a-z0-9-]+)+|seen")

@@ -23,7 +23,7 @@ from watchdog.reports.page import report_page
 from watchdog.store import Store
 from watchdog.store import plans as rows
 from watchdog.store.incidents import save_changes
-from watchdog.store.times import stamp
+from watchdog.store.rows import stamp
 
 START = datetime(2026, 5, 12, 10, 0, tzinfo=UTC)
 NOW = START + timedelta(days=7)

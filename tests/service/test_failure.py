@@ -19,7 +19,7 @@ from watchdog.model import Reason
 from watchdog.notify.deliver import Delivery
 from watchdog.service.check import check_once
 from watchdog.store import Store
-from watchdog.store.marker import Marker, marker_path, read_marker, write_marker
+from watchdog.store.recovery import Marker, marker_path, read_marker, write_marker
 from watchdog.store.store import VERSION, Trouble, store_error
 
 RULE = "id: mine\ntitle: mine\nwhen: [{sings: 3}]\n"

@@ -10,10 +10,10 @@ from homes import NOW
 from machines import run_of
 
 from watchdog.pipeline import check, look, record
-from watchdog.sources import disk
+from watchdog.sources import resources
 from watchdog.sources.read import Sources
 from watchdog.store import Store
-from watchdog.store.measurements import past_measurements, save_measurement
+from watchdog.store.incidents import past_measurements, save_measurement
 from watchdog.values import replace
 
 
@@ -27,13 +27,13 @@ def test_the_biggest_heaps_are_named_and_copies_of_one_database_are_one_heap(hom
         path = folder / name
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(os.urandom(size * 1_000_000))
-    assert disk.heaps(folder) == "state.db.malformed-backup-* 5 MB (2 files), cache 4 MB"
+    assert resources.heaps(folder) == "state.db.malformed-backup-* 5 MB (2 files), cache 4 MB"
 
 
 def test_a_file_name_cannot_write_on_the_terminal_or_fill_the_message(home):
     folder = home()
     (folder / ("\x1b[31m\n" + "x" * 200)).write_bytes(os.urandom(2_000_000))
-    told = disk.heaps(folder)
+    told = resources.heaps(folder)
     assert "\x1b" not in told and "\n" not in told and len(told) < 90
 
 
@@ -42,7 +42,7 @@ def test_links_and_other_volumes_are_not_counted(home, tmp_path):
     (tmp_path / "elsewhere").write_bytes(os.urandom(2_000_000))
     (folder / "link").symlink_to(tmp_path / "elsewhere")
     (folder / "proc").symlink_to("/proc")
-    assert disk.heaps(folder) == ""
+    assert resources.heaps(folder) == ""
 
 
 def test_a_volume_that_cannot_be_measured_is_blind_and_not_full(tmp_path, book):

@@ -9,9 +9,8 @@ from machines import incident
 
 from watchdog.model import Change, Report, plain
 from watchdog.store import messages
-from watchdog.store.incidents import all_incidents, save_changes
+from watchdog.store.incidents import all_incidents, anything_to_tell, save_changes
 from watchdog.store.messages import NotificationRecord, Subject
-from watchdog.store.pending import anything_to_tell
 from watchdog.values import replace
 
 NOW = datetime(2026, 5, 19, 10, 41, tzinfo=UTC)

@@ -18,7 +18,7 @@ from watchdog.store import Store, all_incidents, record_ends
 from watchdog.store.audit import audit, verify
 from watchdog.store.incidents import save_changes
 from watchdog.store.retention import forget_old
-from watchdog.store.times import stamp
+from watchdog.store.rows import stamp
 
 
 def closed(db: sqlite3.Connection) -> bool:

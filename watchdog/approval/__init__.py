@@ -1,6 +1,7 @@
 """Questions to people about plans, and their answers."""
 
-from watchdog.values import TYPE_CHECKING, lazy
+from watchdog.later import lazy
+from watchdog.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from watchdog.approval.questions import ask_questions, close_questions, proposals

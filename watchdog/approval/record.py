@@ -18,7 +18,7 @@ from watchdog.store import Store
 from watchdog.store import plans as rows
 from watchdog.store.plans import Stored
 from watchdog.store.recovery import disarm as disarm  # the other half of `arm`
-from watchdog.store.times import stamp
+from watchdog.store.rows import stamp
 from watchdog.text import harmless
 from watchdog.values import dataclass, replace
 

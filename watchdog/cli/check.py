@@ -15,7 +15,7 @@ from watchdog.model import Incident, Report
 from watchdog.pipeline import dry_run, replay
 from watchdog.service.check import check_once
 from watchdog.sources.read import log_span
-from watchdog.store.marker import marker_path
+from watchdog.store.recovery import marker_path
 from watchdog.text import colours, iso
 from watchdog.values import TYPE_CHECKING, Any
 

@@ -19,8 +19,8 @@ from watchdog.reports.plans import for_scripts
 from watchdog.service import memory
 from watchdog.store import Store, audit
 from watchdog.store import plans as rows
-from watchdog.store.marker import goes_on, marker_path, read_marker
-from watchdog.store.times import when
+from watchdog.store.recovery import goes_on, marker_path, read_marker
+from watchdog.store.rows import when
 from watchdog.text import clock, harmless
 
 parts_of(

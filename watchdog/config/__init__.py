@@ -1,6 +1,7 @@
 """What the user and the package configure: rules, recipes, log lines and settings, read from YAML."""
 
-from watchdog.values import TYPE_CHECKING, lazy
+from watchdog.later import lazy
+from watchdog.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from watchdog.config.fleet_settings import read_fleet

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from watchdog.config.pattern import Pattern
 from watchdog.config.rulebook import ID, OTHER, REFERENCE, LineSelection, Vocabulary, Word
 from watchdog.config.yaml import Section, _near
+from watchdog.later import regex
 from watchdog.model import LEVELS, LOG_SOURCES
 from watchdog.text import harmless
-from watchdog.values import dataclass, regex
+from watchdog.values import dataclass
 
 ROLES = {
     "started": "the gateway starts",

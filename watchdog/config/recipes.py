@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
 from datetime import timedelta
 from typing import Any
 
@@ -36,8 +35,8 @@ def holes(args: Any) -> tuple[str, ...]:
 
 def texts_of(args: Any) -> Iterable[str]:
     """Every text in a step's arguments."""
-    for part in fields(args):
-        value = getattr(args, part.name)
+    for name in args.__match_args__:
+        value = getattr(args, name)
         if isinstance(value, str):
             yield value
         elif isinstance(value, Sequence):
@@ -239,8 +238,8 @@ def _quotes(rule: Rule) -> set[str]:
             found |= part.names
         elif isinstance(part, tuple | list):
             left.extend(inner.want if isinstance(inner, Condition) else inner for inner in part)
-        elif hasattr(part, "__dataclass_fields__"):
-            left.extend(getattr(part, name) for name in part.__dataclass_fields__)
+        elif hasattr(part, "__match_args__"):
+            left.extend(getattr(part, name) for name in part.__match_args__)
     return found
 
 

@@ -13,8 +13,9 @@ from datetime import timedelta
 from functools import cached_property
 
 from watchdog.config.pattern import Pattern, groups_in
+from watchdog.later import regex
 from watchdog.model import Condition, Line, Recipe, Rule
-from watchdog.values import Any, dataclass, field, regex
+from watchdog.values import Any, dataclass, field
 
 OTHER = "other"  # the cause when none of a word's causes is found
 CAUSE = "cause"  # what the cause is called among the captures

@@ -12,11 +12,12 @@ from watchdog.config.lines import LineSample, read_word
 from watchdog.config.rulebook import ANY, Kinds, LineSelection, Rulebook, Vocabulary, Word, flat, shipped_dir
 from watchdog.config.yaml import Section, _near, read_documents, read_translations
 from watchdog.errors import ConfigError, Problem, WatchdogError
+from watchdog.later import regex
 from watchdog.model import EVERY_CHECK, SEVERITIES, Condition, Recipe, Rule
 from watchdog.system.files import open_regular, working_folder
 from watchdog.system.privileges import open_to_others
 from watchdog.text import harmless, template_fields
-from watchdog.values import Any, StrPath, regex, replace
+from watchdog.values import Any, StrPath, replace
 
 _ID = regex(r"[a-z][a-z0-9-]{1,60}")
 TRANSLATED = ("title", "headline", "say", "advice", "cleared")
@@ -110,8 +111,8 @@ def _with_shared_parts(rules: Iterable[Rule]) -> tuple[Rule, ...]:
     def shared(part: Any) -> Any:
         if type(part) is tuple:
             return tuple(map(shared, part))
-        if hasattr(part, "__fields__"):
-            part = replace(part, **{name: shared(getattr(part, name)) for name in part.__fields__})
+        if hasattr(part, "__match_args__"):
+            part = replace(part, **{name: shared(getattr(part, name)) for name in part.__match_args__})
         elif not isinstance(part, LineSelection | frozenset):
             return part
         return known.setdefault(part, part)

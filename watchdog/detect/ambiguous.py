@@ -11,7 +11,7 @@ UNREAD = "blind.unknown-shape"  # among the reasons of sources, which detectors 
 
 @dataclass
 class Row:
-    """Records of one source that follow one another and have the same shape, which nobody knows."""
+    """Records of one source that follow one another and have the same shape, which is not known."""
 
     head: str
     shape: str
@@ -48,7 +48,7 @@ class Ambiguous:
             del self.rows[event.source]
 
     def unread(self, line: Line) -> str:
-        """What this line is called, when this Hermes writes it in a way that nobody here knows; '' when it does not."""
+        """What this line is called, when this Hermes writes it in a way that is not known here; '' when it does not."""
         row = self.rows.get(line.source)
         template = getattr(getattr(line.pattern, "word", None), "text", "")
         if row is None or row.length < IN_A_ROW or not template.startswith(row.head):

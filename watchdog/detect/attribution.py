@@ -1,4 +1,4 @@
-"""Whom a line is about, where the line itself does not say it."""
+"""What chat or person a line is about, where the line itself does not say it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from watchdog.detect.gap_sessions import Recent
 from watchdog.model import Event
 
 LINK_WITHIN = timedelta(minutes=2)  # a turn that begins later than this is about another message
-NAMED_WITHIN = timedelta(minutes=10)  # a line that is older than this names nobody any more
+NAMED_WITHIN = timedelta(minutes=10)  # a line that is older than this no longer names anyone
 MOST = 200
 
 
@@ -53,7 +53,7 @@ class SessionChats:
 
 
 class Names:
-    """Lines that name somebody, for later ones that do not: `Sending response to CHAT`, `Failed to deliver`.
+    """Lines that name someone, for later ones that do not: `Sending response to CHAT`, `Failed to deliver`.
 
     A line that claims a name keeps it for the end of the same story, whatever else is named meanwhile.
     """

@@ -47,7 +47,7 @@ class Recovery:
 
 @dataclass(frozen=True)
 class Attribution:
-    """Lines that tell whom the counted ones are about."""
+    """Lines that tell what chat or person the counted ones are about."""
 
     named_by: tuple[Line, ...] = ()  # the newest before it
     claimed_by: tuple[Line, ...] = ()  # keeps that name for what follows
@@ -98,7 +98,7 @@ def read(section: Section) -> Burst:
         )
     if bool(want.lives) != (want.settles_after is not None):
         section.wrong(
-            "'lives' and 'settles_after' go together: after this sign of life and nothing for so long, it is over"
+            "'lives' and 'settles_after' go together: after this sign of life and nothing for so long, the trouble has ended"
         )
     section.done()
     return want

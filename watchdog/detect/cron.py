@@ -1,4 +1,4 @@
-"""Scheduled jobs of Hermes that fail again and again, are long overdue, or whose result reached nobody."""
+"""Scheduled jobs of Hermes that fail again and again, are long overdue, or whose result reached no one."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class Detector:
 
 
 def time_left(readings: Sequence[Event]) -> timedelta | None:
-    """When the volume is full if it goes on filling as in the last hours; None when it does not, or nobody knows.
+    """When the volume is full if it goes on filling as in the last hours; None when it does not, or cannot be told.
 
     Both halves of that time must have used room: one big file is no trend.
     """

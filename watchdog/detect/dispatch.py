@@ -23,7 +23,7 @@ class Dispatch:
         self.calls: dict[tuple[int, ...], list[Call]] = {}  # the same places come again and again
 
     def calls_for(self, places: tuple[int, ...]) -> list[Call]:
-        """Whom to call with a record that is these lines, and nothing else."""
+        """What to call with a record that is these lines, and nothing else."""
         calls = self.calls[places] = self._calls(places)
         return calls
 

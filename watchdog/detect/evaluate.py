@@ -159,7 +159,7 @@ def evaluate(rules: Sequence[Rule], events: Iterable[Event], seen: Seen, now: da
             notes.append(phrase("note.more-findings", english, rule=rule.id, **more))
     findings.sort(key=lambda finding: (finding.opened_at, finding.rule, finding.key))
     every = [condition for rule in rules for condition in flat(active[rule.id])]
-    # Whom a restart would cut off matters only when something is wrong or cannot be seen.
+    # Who would be cut off by a restart matters only when something is wrong or cannot be seen.
     working = filter(_tells_of_turns, every) if findings or not_checked else ()
     turns = max((condition.detector.at_work(now) for condition in working), default=0)
     detectors = [condition.detector for condition in every]

@@ -45,7 +45,7 @@ class Gap:
     ended_by: tuple[Line, ...] = ()  # names less than `same`: ends the newest that it may be about
     reset_by: tuple[Line, ...] = ()  # a restart forgets everything that was pending
     spares: timedelta | None = None  # but what began so shortly before belongs to the new process
-    resumed_by: tuple[Line, ...] = ()  # what was pending then goes on by itself; nobody asked anew
+    resumed_by: tuple[Line, ...] = ()  # what was pending then goes on by itself; it was not asked anew
     session_by: tuple[Line, ...] = ()  # tells which session works on it
     progress: tuple[Line, ...] = ()  # of that session: slow is not stuck
     turn_over: tuple[Line, ...] = ()  # of that session: the next answer in its chat is its answer

@@ -1,4 +1,4 @@
-"""Who waits, and which session works for whom, as far as the logs have told."""
+"""Who waits, and which session works for which chat, as far as the logs have told."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Stranger = tuple[Captures, frozenset[str], str, datetime]
 class Waiting:
     """One thing that has begun and is not answered."""
 
-    session = ""  # who works for it, or worked for whoever asked the last time
+    session = ""  # who works for it, or worked for the person who asked the last time
     linked = NEVER  # when its own turn told so
     over: datetime | None = None  # its turn has ended; the answer is on its way
     failed: datetime | None = None  # the newest failure before the shorter patience ran out
@@ -51,7 +51,7 @@ class Waiting:
     def in_doubt(self) -> bool:
         """Whether it may not be waiting at all, as far as records tell that a user name cannot have written.
 
-        Its own turn proves that somebody asked. Nothing proves that a doubtful answer was none: what its session does
+        Its own turn proves that it was asked. Nothing proves that a doubtful answer was none: what its session does
         later may be for the next message of the chat.
         """
         return self.doubted is not None or (self.opened.doubt is not None and not self.proved)
@@ -78,7 +78,7 @@ class Recent(dict[Any, Any]):
         return found
 
     def put(self, name: Any, value: Any) -> bool:
-        """Remember; whether what nobody asks for from now on will be forgotten the next time."""
+        """Remember; whether what is not asked for from now on will be forgotten the next time."""
         self[name] = value
         if len(self) <= self.most:
             return False
@@ -98,7 +98,7 @@ class Sessions:
         self.by_key = Recent()  # key of a chat → its sessions, the newest last
 
     def know(self, session: str, owner: Owner, at: datetime) -> bool:
-        """Remember; whether what nobody asks for from now on will be forgotten the next time."""
+        """Remember; whether what is not asked for from now on will be forgotten the next time."""
         key = owner[0]
         others = self.by_key.get(key, ())
         full = [self.chats.put(session, (key, at)), self.owners.put(owner, session)]
@@ -109,7 +109,7 @@ class Sessions:
         ]
         full.append(self.by_key.put(key, (*still, session)))
         if full[0]:
-            self.settled.clear()  # so that whoever is met again is remembered on
+            self.settled.clear()  # so that a session that is met again stays known
         return any(full)
 
     def know_all(self, owners: Mapping[str, Owner], at: datetime) -> None:
@@ -123,7 +123,7 @@ class Sessions:
         self.by_key.update(chats)
 
     def keep(self, needed: Collection[tuple[str, Owner]]) -> None:
-        """Somebody waits for these: do not forget them, and make room for as many others as ever."""
+        """There are waiting chats for these: do not forget them, and make room for as many others as ever."""
         for session, owner in needed:
             self.chats.get(session)
             self.owners.get(owner)

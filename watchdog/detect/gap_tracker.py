@@ -1,4 +1,4 @@
-"""Who waits for an answer, who works on it, and since when nothing lives: the memory behind a gap."""
+"""Who waits for an answer, who works on it, and since when there was no sign of life: the memory behind a gap."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class Detector:
         self.members = Recent()  # session key as an answer names it → who speaks there
         self.closed: list[tuple[Span, tuple[str, ...]]] = []  # with the sessions that may have worked on it
         self.doubtful: set[str] = set()  # keys that wait too long, unless a user name wrote what tells so
-        self.ask: Ask | None = None  # given by whoever evaluates; None: nobody can be asked
+        self.ask: Ask | None = None  # given by the evaluation; None: there is no database to ask
         self.asked: dict[tuple[str, datetime], ToolCalls | None] = {}
         self.cut_off: dict[str, datetime] = {}  # key → when a restart cut it off
         self.last: dict[str, Captures] = {}  # key → what its newest line of `last` captured
         self.traces: dict[str, list[Trace]] = {"progress": [], "turn_over": []}
         for role in self.traces:
             self.follow(role, Trace())  # for signs that come as events
-        # when to look next whether parts of them can be parted from
+        # when to look next whether parts of them can be forgotten
         self.let_go_at = datetime.min.replace(tzinfo=UTC)
         self.patience = min(want.longer_than, want.sooner.longer_than) if want.sooner else want.longer_than
         self.acts: dict[str, Callable[[Captures, Event], None]] = {
@@ -76,7 +76,7 @@ class Detector:
         }
 
     def follow(self, role: str, trace: Trace) -> None:
-        """Lines of which only the time matters are asked for when somebody has waited for long, or never."""
+        """Lines of which only the time matters are asked for when a chat has waited for long, or never."""
         self.traces[role].append(trace)
         trace.followers.append(partial(self._settle, role))
 
@@ -86,7 +86,7 @@ class Detector:
                 act(roles[role], event)
 
     def _let_go(self, at: datetime) -> None:
-        """Part from what nobody can ask for any more."""
+        """Forget what can no longer be asked for."""
         self.let_go_at = at + LET_GO_EVERY
         for trace in dict.fromkeys([*self.traces["progress"], *self.traces["turn_over"]]):
             trace.forget(at - self.patience)
@@ -215,7 +215,7 @@ class Detector:
             self._close(key, self.waiting[key][:1], event.at)
 
     def _ended(self, captures: Captures, event: Event) -> None:
-        """Something ended without saying whose it was: the newest, rather one that nobody works on yet."""
+        """Something ended without saying whose it was: the newest, rather one that is not worked on yet."""
         common = {name: captures[name] for name in self.want.same if captures.get(name)}
         fitting = [wait for wait in self._all() if agree(wait, common)]
         idle = [wait for wait in fitting if not wait.linked < event.at]
@@ -263,12 +263,12 @@ class Detector:
                 self.fresh.popleft()
 
     def _join(self, captures: Captures, event: Event) -> None:
-        """More for whoever is at work on this already, and answered together with it."""
+        """More for the session that is at work on this already, and answered together with it."""
         if key_of(captures, self.want.same, self.want.key) not in self.waiting:
             self._open(captures, event)
 
     def _resume(self, captures: Captures, event: Event) -> None:
-        """A turn that a restart cut off begins again: whoever asked is still waiting.
+        """A turn that a restart cut off begins again: the person who asked is still waiting.
 
         Others are only woken.
         """
@@ -329,7 +329,7 @@ class Detector:
                 answered.proved = False
 
     def _prove(self, session: str, at: datetime) -> None:
-        """A turn of this session began, which works for this chat alone: somebody asked there."""
+        """A turn of this session began, which works for this chat alone: it was asked there."""
         for wait in self.workers.engaged.get(session, ()):
             wait.prove(at)
 
@@ -349,7 +349,7 @@ class Detector:
         self.failures.put(event.session, event.at)
         if not self.waiting:
             return
-        theirs = self.workers.whom(event.session, event.at)
+        theirs = self.workers.waiting_for(event.session, event.at)
         if late := self._late(theirs, event.at):
             self._catch_up(late, event.at)
         for wait in theirs:
@@ -454,7 +454,7 @@ class Detector:
         return (wait.session,) if wait.session else tuple(reversed(others[-3:]))
 
     def _judged(self, span: Span, sessions: Sequence[str], at: datetime) -> Span | None:
-        """None for a chat that waits for its user or for a tool; with its doubt where nobody can tell."""
+        """None for a chat that waits for its user or for a tool; with its doubt where that cannot be told."""
         assert self.want.tool_calls is not None
         calls = self._calls(sessions, at)
         if calls is None:
@@ -487,7 +487,7 @@ class Detector:
         )
 
     def at_work(self, now: datetime) -> int:
-        """How many wait while somebody works for them: what a restart would cut off."""
+        """How many wait and are being worked for: what a restart would cut off."""
         if not self.want.progress or not self.waiting:
             return 0
         self._catch_up(self._all(), now + INSTANT)
@@ -509,18 +509,18 @@ class Detector:
             wait = queue[0]
             last = wait.failed_late or wait.failed
             calls = self._calls(self._sessions(wait), now) if self.want.tool_calls else None
-            whom: Reason | str = ""
+            waits_for: Reason | str = ""
             if calls is not None and calls.tools and self.want.tool_calls:
                 asks = any(tool in self.want.tool_calls.asks for tool in calls.tools)
                 tools = {"tools": tuple(calls.tools)}
-                whom = Reason("explain.for-user") if asks else Reason("explain.for-tool", tools)
+                waits_for = Reason("explain.for-user") if asks else Reason("explain.for-tool", tools)
             fields = {
                 "key": key or Reason("explain.all"),
                 "waited": now - wait.opened.at,
                 "limit": self._opens_at(wait) - wait.sign,
                 "worked": Reason("explain.worked", {"at": wait.sign}) if wait.sign > wait.opened.at else "",
                 "failed": Reason("explain.failure", {"at": last}) if last else "",
-                "whom": whom,
+                "whom": waits_for,
             }
             found.append(Reason("explain.waiting", fields))
         return found or [Reason("explain.nobody")]

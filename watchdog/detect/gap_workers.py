@@ -1,4 +1,4 @@
-"""Which session works for whom: those that have told, and those of which we cannot tell."""
+"""Which session works for which chat: those that are known, and those that are not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from watchdog.detect.gap_sessions import NEVER, Sessions, Stranger, Waiting, agr
 FEW = 20  # chats that are remembered by name; of more, what they said is
 ANYWHERE = 1000  # sessions remembered that may be for more chats than these
 MEMORY = 10_000  # sessions of which we cannot tell
-NOBODY = "", NEVER  # works for no chat that we know
+NO_CHAT = "", NEVER  # works for no chat that we know
 
 
 class Workers:
@@ -23,7 +23,7 @@ class Workers:
         self.waiting = waiting  # by chat; the watch's own
         self.sessions = Sessions()
         self.engaged: dict[str, list[Waiting]] = {}  # session → who has it
-        self.strangers: dict[str, Stranger] = {}  # sessions of which we cannot tell for whom they work
+        self.strangers: dict[str, Stranger] = {}  # sessions of which it is not known for which chat they work
         self.suspects: dict[str, dict[str, None]] = {}  # key of a chat → those that may work for it
         self.anywhere: dict[str, None] = {}  # those that may work for more than a few
 
@@ -43,7 +43,7 @@ class Workers:
                 del self.engaged[wait.session]
 
     def meet(self, session: str, stranger: Stranger) -> None:
-        """A turn begins, and we cannot tell for whom."""
+        """A turn begins, and it is not known for which chat."""
         if len(self.strangers) >= MEMORY:
             self.forget()
         self.strangers[session] = stranger
@@ -58,7 +58,7 @@ class Workers:
                 del self.anywhere[oldest], self.strangers[oldest]
 
     def forget(self, before: datetime | None = None) -> None:
-        """Those whose turn began before all that waits now work for nobody that we know."""
+        """Those whose turn began before all that waits now work for no chat that we know."""
         left = {
             name: wait for name, wait in self.strangers.items() if before is not None and wait[3] >= before
         }
@@ -86,11 +86,11 @@ class Workers:
             if (stranger := self.strangers.get(name)) is not None and self.may_be_for(stranger, wait)
         ]
 
-    def whom(self, session: str, at: datetime) -> list[Waiting]:
-        """Those for whom this session worked at that time, or may have; of one that may be for many, nobody."""
+    def waiting_for(self, session: str, at: datetime) -> list[Waiting]:
+        """The waits that this session worked for at that time, or may have; none for a session that may work for many."""
         maybe = [
             *self.engaged.get(session, ()),
-            *self.waiting.get(self.sessions.chats.get(session, NOBODY)[0], ()),
+            *self.waiting.get(self.sessions.chats.get(session, NO_CHAT)[0], ()),
         ]
         if (stranger := self.strangers.get(session)) is not None:
             maybe += [wait for key in stranger[1] for wait in self.waiting.get(key, ())]
@@ -100,7 +100,7 @@ class Workers:
         """Whether this session worked for it at that time, or may have, when we cannot tell."""
         if at < wait.opened.at or session == wait.session or at >= wait.linked:
             return at >= wait.opened.at and session == wait.session
-        key, known = self.sessions.chats.get(session, NOBODY)
+        key, known = self.sessions.chats.get(session, NO_CHAT)
         if at >= known:
             return bool(key == wait.key and not wait.session)
         stranger = self.strangers.get(session)

@@ -1,4 +1,4 @@
-"""Whether the gateway's process lives: measured, or what the logs say of its starts and stops."""
+"""Whether the gateway's process is alive: measured, or what the logs say of its starts and stops."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KIND = "gateway"
 # wanted: running, dead or refused, but not stopped on purpose; refused: it ended because a start cannot succeed
 STATES = ("running", "dead", "frozen", "wanted", "refused", "stopped")
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
-LOOP, LOOP_WITHIN = 3, timedelta(minutes=15)  # so many starts in so short a time are tried again by somebody
+LOOP, LOOP_WITHIN = 3, timedelta(minutes=15)  # so many starts in so short a time are tried again from outside
 
 
 @dataclass(frozen=True)
@@ -106,11 +106,11 @@ class Detector:
             return "refused"
         farewell = self.stopped_at is not None
         if farewell and ((state == "dead" and not facts.get("unsaid")) or facts.get("stated")):
-            return "stopped"  # its last words were a farewell: somebody wanted it so
+            return "stopped"  # its last words were a farewell: it was meant to stop
         return state
 
     def _is_tried_again(self, facts: Mapping[str, str]) -> bool:
-        """A failed start that somebody repeats is a crash loop, unless Hermes itself says that none can succeed."""
+        """A failed start that is repeated from outside is a crash loop, unless Hermes itself says that none can succeed."""
         return len(self.starts) >= LOOP and facts.get("exit_code") != "78"
 
     def spans(self, now: datetime) -> list[Span]:
@@ -143,7 +143,7 @@ class Detector:
         facts = self.fact.facts
         quotes: dict[str, Any] = {name: facts[name] for name in ("why", "pid", "home") if facts.get(name)}
         quotes |= {"ago": ago(since, now), "silent": now - since}
-        if self.want.state in ("dead", "refused"):  # when it died is known only as far as somebody looked
+        if self.want.state in ("dead", "refused"):  # when it died is known only as far as it was looked at
             quotes["alive_at"] = datetime.fromisoformat(facts["alive_at"]) if facts.get("alive_at") else since
             missing_at = facts.get("missing_at")
             quotes["missing_at"] = datetime.fromisoformat(missing_at) if missing_at else self.fact.at

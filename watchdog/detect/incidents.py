@@ -1,6 +1,6 @@
-"""Findings folded into incidents: what opened, what goes on, what is over.
+"""Findings folded into incidents: what opened, what goes on, what has ended.
 
-Pure: the store is somebody else's.
+Pure: it neither reads nor writes the store.
 """
 
 from __future__ import annotations

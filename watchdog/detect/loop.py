@@ -24,7 +24,7 @@ class Loop:
     at_least: int
     within: timedelta
     same: tuple[str, ...] = ()
-    unless: tuple[Line, ...] = ()  # it lives: forget what was counted
+    unless: tuple[Line, ...] = ()  # it is alive: forget what was counted
     lives: tuple[Line, ...] = ()  # a sign of life
     settles_after: timedelta | None = None  # nothing for so long after a sign of life: over
     last: tuple[Line, ...] = ()  # the newest such line is quoted in the sentence
@@ -47,7 +47,7 @@ def read(section: Section) -> Loop:
     need_names(section, "same", want.same, steps[0] if steps else ())
     if bool(want.lives) != (want.settles_after is not None):
         section.wrong(
-            "'lives' and 'settles_after' go together: after this sign of life and nothing for so long, it is over"
+            "'lives' and 'settles_after' go together: after this sign of life and nothing for so long, the trouble has ended"
         )
     section.done()
     return want

@@ -73,7 +73,7 @@ class Detector:
         return [Span("gateway", last.at, last.at, last.at, None, quotes, {}, (last,))]
 
     def _of_this_life(self) -> list[Event]:
-        """The readings of the process that lives now, oldest first."""
+        """The readings of the process that runs now, oldest first."""
         readings = sorted(
             (event for event in self.readings if event.facts.get("rss")), key=lambda event: event.at
         )
@@ -94,7 +94,7 @@ class Detector:
 
 
 def growth(readings: Sequence[Event]) -> float | None:
-    """Bytes an hour by which the process grows; None when it does not, or nobody knows.
+    """Bytes an hour by which the process grows; None when it does not, or cannot be told.
 
     The second half of the readings must lie above all of the first by a share of the limit.
     """

@@ -20,7 +20,7 @@ KIND = "oom_kill"
 class OomKill:
     told_by: tuple[Line, ...]  # lines that alone are enough
     process: tuple[Line, ...]  # lines that count for the gateway's pid only; capture pid
-    settles_after: timedelta  # it is over when the gateway runs and nothing was killed for so long
+    settles_after: timedelta  # it has ended when the gateway runs and nothing was killed for so long
 
 
 def read(section: Section) -> OomKill:

@@ -86,7 +86,7 @@ class Series:
         )
 
     def forgotten(self, now: datetime) -> bool:
-        """Let go of what is too old to count; whether nothing at all is left to tell."""
+        """Forget what is too old to count; whether nothing at all is left to tell."""
         self.settle(now)
         if self.current is None and self.recent and now - self.recent[-1].at > self.within:
             self.recent.clear()
@@ -105,12 +105,12 @@ class Series:
             self._close(over)
 
     def lives(self, at: datetime) -> None:
-        """A sign of life; when nothing happens for a while after it, this is over."""
+        """A sign of life; when nothing happens for a while after it, this has ended."""
         self.settle(at)
         self.alive_at = self.alive_at or at
 
     def end(self, at: datetime) -> None:
-        """It is over; what comes next is counted anew."""
+        """It has ended; what comes next is counted anew."""
         self.recent.clear()
         self.failed.clear()
         self._close(at)
@@ -126,7 +126,7 @@ class Series:
 
 
 def tidy(series: dict[str, Series], now: datetime) -> None:
-    """Part from keys that nobody needs to remember: a log of years may have known thousands."""
+    """Forget keys that need not be remembered: a log of years may have known thousands."""
     for key in [key for key, known in series.items() if known.forgotten(now)]:
         del series[key]
 

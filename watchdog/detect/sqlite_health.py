@@ -86,13 +86,13 @@ class Detector:
                 return bool(facts.get("holder"))
             case "anew":
                 return bool(facts.get("backup_at")) and facts.get("grade") not in UNSOUND
-        # While somebody writes into a deleted file, healing would lose what is written there: only that is
+        # While a process writes into a deleted file, healing would lose what is written there: only that is
         # told.
         return facts.get("grade") == self.want.grade and not facts.get("holder")
 
     def spans(self, now: datetime) -> list[Span]:
         if self.want.grade == "sound":
-            return [] if self.seen else [Span("", now, now, now)]  # what it was before, nobody knows
+            return [] if self.seen else [Span("", now, now, now)]  # what it was before is not known
         return [
             Span(
                 event.facts["database"],

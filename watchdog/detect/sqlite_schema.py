@@ -75,7 +75,7 @@ class Detector:
                 if named:
                     break
             else:
-                continue  # an old file that nobody complains of: Hermes will add them when it opens it
+                continue  # an old file that causes no complaint: Hermes will add them when it opens it
             first = min((pair[0] for pair in named), key=lambda seen: seen.at)
             last = max(seen.at for _, evidence in named for seen in evidence)
             facts = {**event.facts, "columns": columns}
@@ -85,7 +85,7 @@ class Detector:
         return found
 
     def notes(self) -> list[str]:
-        """An old file that nobody complains of is worth a note."""
+        """An old file that causes no complaint is worth a note."""
         found: list[str] = []
         for event in self.lacking:
             columns = event.facts.get("missing", "")

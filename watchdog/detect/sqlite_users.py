@@ -29,7 +29,7 @@ def read(section: Section) -> SqliteUsers:
 
 
 def lines(want: SqliteUsers) -> list[tuple[str, Line, bool]]:
-    return [("database", Line("databases"), False)]  # without it, nobody is named
+    return [("database", Line("databases"), False)]  # without it, no process is named
 
 
 def reach(want: SqliteUsers) -> timedelta:

@@ -6,7 +6,8 @@ most three seconds and a note.
 
 from __future__ import annotations
 
-from watchdog.values import TYPE_CHECKING, lazy
+from watchdog.later import lazy
+from watchdog.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -19,7 +19,7 @@ from watchdog.fleet.postgres import connected
 from watchdog.notify.sanitize import fit
 from watchdog.store import Store, messages
 from watchdog.store.messages import TargetState
-from watchdog.store.reasons import plain
+from watchdog.store.rows import plain
 
 if TYPE_CHECKING:
     from watchdog.config.settings import Secret, Settings

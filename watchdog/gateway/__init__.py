@@ -1,6 +1,7 @@
 """The gateway of a home: whether it runs, what supervises it, how it is started and stopped."""
 
-from watchdog.values import TYPE_CHECKING, lazy
+from watchdog.later import lazy
+from watchdog.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from watchdog.gateway.machine import GatewayProcess, Machine, measure_machine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from watchdog.values import regex
+from watchdog.later import regex
 
 VENVS = ("venv", ".venv")  # where a checkout keeps its interpreter; from 0.20 that is the normal install
 _PYTHON = regex(r"python[\d.]*")

@@ -6,9 +6,9 @@ import os
 import re
 from pathlib import Path
 
-from watchdog.gateway.cgroup import in_cgroup
 from watchdog.gateway.command import gateway_command
 from watchdog.gateway.facts import Service
+from watchdog.gateway.remembered import in_cgroup
 from watchdog.system.files import read_text
 from watchdog.system.procfs import command_of, parent_of
 from watchdog.text import harmless

@@ -6,8 +6,9 @@ import os
 import pwd
 from collections.abc import Iterable, Iterator
 
+from watchdog.later import regex
 from watchdog.system.files import read_small
-from watchdog.values import StrPath, regex
+from watchdog.values import StrPath
 
 SYSTEM = ("/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system")
 PACKAGED = "/usr/lib/systemd/system"

@@ -1,7 +1,20 @@
 """The nouns: what is read, found, proposed, done and said. Only values here, no behaviour that could fail."""
 
 from watchdog.model.events import LEVELS, LOG_SOURCES, LOGS, Doubt, Event, Line, Measurement
-from watchdog.model.incidents import SEVERITIES, Change, Finding, Incident, Span
+from watchdog.model.incidents import (
+    EVERY_CHECK,
+    MISSING,
+    SEVERITIES,
+    Change,
+    Condition,
+    Finding,
+    Incident,
+    Recipe,
+    Rule,
+    Span,
+    Step,
+    Verify,
+)
 from watchdog.model.plans import Hold, Notification, Outcome, OutcomeKind, Plan, Report
 from watchdog.model.reason import (
     EMPTY,
@@ -19,4 +32,3 @@ from watchdog.model.reason import (
     plain,
     unpacked,
 )
-from watchdog.model.rules import EVERY_CHECK, MISSING, Condition, Recipe, Rule, Step, Verify

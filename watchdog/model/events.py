@@ -29,7 +29,7 @@ NO_HEADER = "", "", ""
 
 class Event:
     """One thing seen: a log record, a journal entry, a process, a database. Made by the million: slots, what hardly any
-    has stands in the class, and `text` and `where` of a log record are put together when somebody asks.
+    has stands in the class, and `text` and `where` of a log record are put together on first use.
     """
 
     __slots__ = (
@@ -136,5 +136,5 @@ class Line:
     logger: tuple[str, ...] = ()
     followed: bool = False  # whether it matters when the next record came
     aside: bool = False  # only when it was written and for which session matters (model/trace.py)
-    by: tuple[str, ...] = ()  # or, instead of the session, for whom: the captures that say it
+    by: tuple[str, ...] = ()  # or, instead of the session, for which chat: the captures that say it
     complaint: bool = False  # a reason to compare the schema of the databases with what Hermes wants

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from watchdog.model.incidents import Change, Finding, Incident
+from watchdog.model.incidents import Change, Finding, Incident, Step, Verify
 from watchdog.model.reason import PLAN_TITLE, Reason, nothing
-from watchdog.model.rules import Step, Verify
 from watchdog.values import Any, dataclass, field, replace
 
 

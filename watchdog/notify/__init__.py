@@ -1,6 +1,7 @@
 """Notifications: choose what is worth saying, say it in the reader's language, deliver it."""
 
-from watchdog.values import TYPE_CHECKING, lazy
+from watchdog.later import lazy
+from watchdog.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from watchdog.notify.choose import Proposal

@@ -20,9 +20,9 @@ from watchdog.notify.deliver import Messenger
 from watchdog.notify.sanitize import fit
 from watchdog.notify.translate import read_words, with_rules
 from watchdog.store import Store, audit, messages
+from watchdog.store.incidents import last_sent
 from watchdog.store.messages import Memory, News, NotificationRecord, Subject
-from watchdog.store.pending import last_sent
-from watchdog.store.reasons import plain
+from watchdog.store.rows import plain
 from watchdog.values import replace
 
 UNSURE = ("suspected", "unconfirmed")  # changes that are not certain enough to be said

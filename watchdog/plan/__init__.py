@@ -1,6 +1,7 @@
 """Plans: why it is broken, what would repair it, and what makes that wait."""
 
-from watchdog.values import TYPE_CHECKING, lazy
+from watchdog.later import lazy
+from watchdog.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from watchdog.plan.limits import Disarmed, History, must_disarm

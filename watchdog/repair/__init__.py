@@ -1,6 +1,7 @@
 """Carrying out approved plans: claim, look again, steps, verify, roll back, record."""
 
-from watchdog.values import TYPE_CHECKING, lazy
+from watchdog.later import lazy
+from watchdog.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from watchdog.repair.execute import carry_out, carry_out_approved

@@ -18,8 +18,8 @@ from watchdog.store import Store
 from watchdog.store import plans as rows
 from watchdog.store.incidents import all_incidents, read_blind
 from watchdog.store.plans import Stored
+from watchdog.store.rows import stamp
 from watchdog.store.store import reads_rows
-from watchdog.store.times import stamp
 from watchdog.text import duration, harmless, iso, picked, redact
 
 MISSED = 2.5  # times the usual distance of two checks, without one: at least two did not happen

@@ -1,6 +1,7 @@
 """What runs checks and looks after them: one check, the daemon, the schedule, the status and the doctor."""
 
-from watchdog.values import TYPE_CHECKING, lazy
+from watchdog.later import lazy
+from watchdog.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from watchdog.service.failure import tell_failure, tell_recovery

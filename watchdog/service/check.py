@@ -15,8 +15,7 @@ from watchdog.pipeline import full_check
 from watchdog.sqlite import memory
 from watchdog.store import Store
 from watchdog.store.incidents import last_check, last_runs
-from watchdog.store.marker import has_failed
-from watchdog.store.recovery import replace_damaged
+from watchdog.store.recovery import has_failed, replace_damaged
 from watchdog.store.store import StoreError, Trouble, store_error
 from watchdog.system.lock import Busy, TooLong, one_at_a_time, time_limit
 from watchdog.values import TYPE_CHECKING, replace

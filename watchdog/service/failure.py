@@ -23,8 +23,8 @@ from watchdog.notify.deliver import Send, outgoing_message, send
 from watchdog.notify.run import host_name, machine_and_home, own_command, words_of
 from watchdog.notify.sanitize import headline
 from watchdog.notify.translate import read_words
-from watchdog.store.marker import EDIT, Marker, failure_places, read_marker, write_marker
 from watchdog.store.messages import News
+from watchdog.store.recovery import EDIT, Marker, failure_places, read_marker, write_marker
 from watchdog.store.store import StoreError
 from watchdog.system.lock import TooLong
 from watchdog.values import replace

@@ -1,6 +1,7 @@
 """Where events come from: one module per kind of source."""
 
-from watchdog.values import TYPE_CHECKING, lazy
+from watchdog.later import lazy
+from watchdog.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from watchdog.sources.reasons import not_stated, too_many_doubts, why_unreadable

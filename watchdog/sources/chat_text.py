@@ -1,7 +1,7 @@
 """Chat text is cut out of a record before any pattern sees it; a record that imitates log fields is ambiguous.
 
 How a line with chat text in it is written stands in rules/lines/ (`text:`). Its {quoted} field is a Python
-literal, its {name} is raw: whoever chooses a name can write fields, and even whole lines, into the log. What
+literal, its {name} is raw: a person who chooses a name can write fields, and even whole lines, into the log. What
 does not parse exactly as Hermes writes it is not believed.
 
 After the quoted text, releases append ` key=value` fields. Any are read, as long as they are none of the
@@ -15,8 +15,8 @@ import re
 from collections.abc import Iterable
 
 from watchdog.config.rulebook import Word
+from watchdog.later import regex
 from watchdog.model import phrase
-from watchdog.values import regex
 
 _LITERAL = r"""(?:'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*")"""
 _KEYS = "msg|content|text|preview|reply_to_text|query|prompt"
@@ -196,5 +196,5 @@ def digest(said: str) -> str:
 
 
 def digest_of(text: str) -> str:
-    """A short stand-in for words that nobody but the chat should read; good for this run only."""
+    """A short stand-in for words that only the chat should read; good for this run only."""
     return f"{hash(text):x}"

@@ -50,7 +50,7 @@ class Matcher:
         self.pattern = pattern  # a Word, a Pattern, or None: every record
         self.traces = traces
         self.entries: list[tuple[int, Line]] = []
-        self.uses: dict[tuple[Any, ...], Use | None] = {}  # None: nobody asks for such a record
+        self.uses: dict[tuple[Any, ...], Use | None] = {}  # None: such a record is not asked for
         self.slow = False  # its pattern took too long once, and is not tried again
 
     @property
@@ -207,7 +207,7 @@ class PatternMatcher(Matcher):
 
 
 class Classifier:
-    """Of the lines that are wanted from one source. Places without a line are somebody else's."""
+    """Of the lines that are wanted from one source. Places without a line belong to others."""
 
     def __init__(self, lines: Sequence[Line | None], traces: Mapping[Line, Trace] | None = None):
         self.slow: dict[int, str] = {}  # place of a line whose pattern took too long → what to say of it

@@ -9,10 +9,11 @@ import json
 import os
 from datetime import UTC, datetime
 
+from watchdog.later import regex
 from watchdog.model import Event, phrase
 from watchdog.system.files import read_small
 from watchdog.text import harmless, redact, size
-from watchdog.values import Any, StrPath, regex
+from watchdog.values import Any, StrPath
 
 SOURCE = "cron"
 MOST_BYTES = 2_000_000  # a few thousand jobs; more is no file of Hermes

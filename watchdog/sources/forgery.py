@@ -23,9 +23,9 @@ from itertools import accumulate, pairwise
 from operator import attrgetter
 
 from watchdog.config.pattern import LONGEST
+from watchdog.later import regex
 from watchdog.model import Doubt
 from watchdog.sources.chat_text import QUOTED_END, ChatText, Closing
-from watchdog.values import regex
 
 _TIME = rb"2\d\d\d-\d\d-\d\d \d\d:\d\d:\d\d,\d\d\d"
 _HEADER = rb"%b [A-Z]+(?: \[[^\]\n]{0,200}\])? " % _TIME
@@ -70,7 +70,7 @@ class Doubts:
         self.too_many = False
 
     def of(self, block: bytes, start: int) -> Doubt | None:
-        """The doubt about the record that begins there; None: nobody but Hermes wrote it."""
+        """The doubt about the record that begins there; None: only Hermes can have written it."""
         return (
             self.records.get(_key(block, start)) if block[start : start + STAMP_ENDS] in self.stamps else None
         )
@@ -275,7 +275,7 @@ class _Finder:
             doubts.add(content, start, Doubt(provable=provable, forged=forged))
 
     def _certain(self, part: _Part) -> int | None:
-        """The last inbound line, whose end is Hermes' own in any reading: somebody wrote from that chat. Not if its
+        """The last inbound line, whose end is Hermes' own in any reading: there was a message from that chat. Not if its
         time or its platform may be those of another line.
         """
         content, last = part.content, part.heads[-1] if part.heads else None

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from watchdog.gateway.state import LastWord
+from watchdog.later import regex
 from watchdog.model import Event, phrase
 from watchdog.sources.chat_text import ChatText
 from watchdog.sources.reasons import Unreadable
 from watchdog.system.files import open_regular
-from watchdog.values import Any, StrPath, regex
+from watchdog.values import Any, StrPath
 
 _LINE = regex(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<logger>[\w.-]+): ")
 _PRIORITY = {
@@ -81,7 +82,7 @@ def _ask(arguments: list[str]) -> tuple[list[bytes], str]:
 def last_word(
     units: list[tuple[str, bool]], farewell: datetime | None = None
 ) -> tuple[LastWord | str, datetime | None]:
-    """What systemd last did with the unit, however long ago, and when: stopped (somebody asked for it),
+    """What systemd last did with the unit, however long ago, and when: stopped (it was asked to),
     restarting, started, or ''.
 
     Died: it ended by itself, and the last `farewell` in the gateway's log is older than that run.

@@ -90,7 +90,7 @@ class LocalClock:
         self.known = set_back  # by a reading before this one
         self.met: list[SetBack] = []  # in this one
         self._returns = _NEVER
-        # in UTC; None: somebody touches the clocks then, so ask minute by minute
+        # in UTC; None: the clocks change then, so ask minute by minute
         self._hours: dict[bytes, datetime | None] = {}
         self.last = _LONG_AGO  # the newest time so far
         self._minute, self._begins = b"", _LONG_AGO  # records of the same minute come together
@@ -167,7 +167,7 @@ class LocalClock:
         if len(self._hours) > MEMORY:
             self._hours.clear()
         first, last = self._moments(hour + b"00"), self._moments(hour + b"59")
-        # In an hour in which nobody touches the clocks, one minute tells all others.
+        # In an hour in which the clocks do not change, one minute tells all others.
         steady = (
             first is not None
             and last is not None

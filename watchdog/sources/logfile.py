@@ -207,7 +207,7 @@ class LogFile:
         self, wanted: Wanted, since: datetime | None, until: datetime, signs: Wanted | None = None
     ) -> Iterator[list[Event]]:
         """The wanted records of the window in the file's order, by the block: a million records one by one
-        would cost more than reading them. Signs are noted in their traces when somebody asks for them.
+        would cost more than reading them. Signs are noted in their traces when they are asked for.
         """
         clock, beside = (LocalClock(self.zone, self.known_set_back) for _ in range(2))
         reader = RecordReader(self.name, clock, wanted, since, until)

@@ -9,12 +9,13 @@ from datetime import UTC, datetime, timedelta
 from watchdog import gateway, sources
 from watchdog.gateway.evidence import read_evidence, read_saved_evidence
 from watchdog.gateway.state import GatewayState, LastWord, LastWords, State, Why, state_of
+from watchdog.later import regex
 from watchdog.model import Event, Line, Measurement, Phrase, Reason, phrase
 from watchdog.sources.chat_text import digest_of
 from watchdog.system.files import open_regular, read_object
 from watchdog.system.procfs import began_at
 from watchdog.text import spell
-from watchdog.values import StrPath, regex
+from watchdog.values import StrPath
 
 BEFORE_ALL = datetime(1970, 1, 1, tzinfo=UTC)
 _TAIL = 128 * 1024
@@ -107,7 +108,7 @@ def blind(reason: Reason) -> Phrase:
 
 
 def stated(state: str, home: StrPath, at: datetime, since: datetime | None) -> tuple[Event | None, str]:
-    """For a replay: what only a live machine could tell is as somebody says."""
+    """For a replay: what only a live machine could tell is as stated by the caller."""
     if state == "unknown":
         return None, sources.not_stated()
     facts = {"home": str(home), "state": state, "stated": "yes", "since": (since or at).isoformat()}

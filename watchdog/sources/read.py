@@ -16,7 +16,7 @@ from watchdog import sources as package
 from watchdog.config.rulebook import Vocabulary
 from watchdog.model import LOGS, Event, Line, Measurement, phrase
 from watchdog.model.trace import Trace
-from watchdog.sources import disk, resources
+from watchdog.sources import resources
 from watchdog.sources.chat_text import ChatText
 from watchdog.sources.classify import Classifier
 from watchdog.sources.forgery import Doubts, find_doubts
@@ -66,7 +66,7 @@ class Sources:
 
     def tool_calls(self, asked: Sequence[tuple[str, datetime | None]]) -> list[ToolCalls]:
         """Which tools sessions waited for at a moment, as state.db has it."""
-        from watchdog.sqlite import unanswered_calls  # asked only when somebody waits for long
+        from watchdog.sqlite import unanswered_calls  # asked only when a chat waits for long
 
         saved = os.path.join(self.home, "state.before.db")  # a folder of saved files
         named = os.path.join(self.home, "state.db")
@@ -96,7 +96,7 @@ class Reading:
         return {log.name: found for log, found in zip(self.logs, moments, strict=True) if found}
 
     def lost(self) -> dict[str, str]:
-        """Logs that could not be read again when somebody asked for more of them, and why."""
+        """Logs that could not be read again when more of them was asked for, and why."""
         return {log.name: log.lost[0] for log in self.logs if log.lost}
 
     def __enter__(self) -> Reading:
@@ -290,7 +290,7 @@ def _resources(
         return
     if "disk" in wanted:
         try:
-            reading.measured.update(disk.measure(sources.home))
+            reading.measured.update(resources.measure_disk(sources.home))
         except OSError as error:
             reading.blind["disk"] = package.why_unreadable(error, sources.home)
     reading.measured.update(_of_the_process(sources, past, reading))
@@ -314,7 +314,7 @@ def _measured_events(measured: Measurement, home: StrPath | None) -> Iterator[Ev
     """One event for each part of a measurement; `home` is looked through where there is little room."""
     facts = measured.facts
     if "free" in facts:
-        yield disk.event_of(facts, measured.at, home)
+        yield resources.disk_event(facts, measured.at, home)
     if "rss" in facts or "oom_kills" in facts:
         yield resources.memory_event(facts, measured.at)
     if "fds" in facts:
@@ -391,7 +391,7 @@ def log_span(sources: Sources) -> tuple[datetime | None, datetime | None]:
 
 
 def unwatched_databases(sources: Sources) -> list[str]:
-    """A line about databases that are there and that nobody looks at: blind is not quiet."""
+    """A line about databases that are there and that are not looked at: blind is not quiet."""
     if not os.path.isdir(os.path.join(sources.home, "kanban", "boards")):
         return []
     line = sqlite.passed_over(sources.home)

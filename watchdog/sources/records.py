@@ -125,7 +125,7 @@ class Way:
 
 
 class Wanted:
-    """What is wanted from one log. Places without a line are somebody else's."""
+    """What is wanted from one log. Places without a line belong to others."""
 
     def __init__(
         self,
@@ -309,7 +309,7 @@ class RecordReader:
     def _look_closer(
         self, prefilter: Prefilter, block: bytes, start: int, at: int
     ) -> tuple[Event | None, int]:
-        """(the record to which the literal belongs, if somebody wants it; where it ends)."""
+        """(the record to which the literal belongs, if it is wanted; where it ends)."""
         head = HEADER.match(block, start)
         while head is None and start and not STAMP.match(block, start):
             start = block.rfind(b"\n", 0, start - 1) + 1  # a literal in a traceback belongs to its record
@@ -392,7 +392,7 @@ class RecordReader:
     def _record(
         self, block: bytes, start: int, message: int, header: Names, stop: int, matchers: Sequence[Matcher]
     ) -> Event | None:
-        """The record when it is in the window and somebody wants it, or when it cannot be believed."""
+        """The record when it is in the window and wanted, or when it cannot be believed."""
         facts: Mapping[str, str]
         ambiguous, doubt = (
             self._doubt(block, start) if self.doubts.records or self.behind_torn else ("", None)

@@ -6,7 +6,8 @@ What rules ask of it:
     unanswered_calls(database, sessions)  whether sessions of state.db wait for the answer of a tool
 """
 
-from watchdog.values import TYPE_CHECKING, lazy
+from watchdog.later import lazy
+from watchdog.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from watchdog.sqlite.backup import daily, known, snapshot

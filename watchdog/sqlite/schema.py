@@ -8,9 +8,10 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
+from watchdog.later import regex
 from watchdog.sqlite.files import NAMES
 from watchdog.sqlite.format import SchemaObject
-from watchdog.values import dataclass, field, regex, replace
+from watchdog.values import dataclass, field, replace
 
 NEWEST_STATE_VERSION = 26  # the schema_version of the newest release that is known here
 CORE = {

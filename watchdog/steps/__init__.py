@@ -5,7 +5,8 @@ machine) → the words a person approves, with the exact command; run(args, mach
 REPEATABLE, whether a step that was cut off half way may be begun again.
 """
 
-from watchdog.values import TYPE_CHECKING, lazy
+from watchdog.later import lazy
+from watchdog.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from watchdog.steps.kinds import KINDS

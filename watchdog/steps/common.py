@@ -7,7 +7,6 @@ import re
 import shlex
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from watchdog.model import Outcome, OutcomeKind, Reason, Step, Verify
 from watchdog.model.plan_reasons import Describe, Failed, Unfit
 from watchdog.system.commands import NOT_THERE, TOO_LONG, Ran
 from watchdog.text import harmless
+from watchdog.values import replace
 
 
 class UnfitFact(Exception):
@@ -45,12 +45,12 @@ def fill(step: Step, facts: Mapping[str, str]) -> Step:
         return value
 
     changed: dict[str, Any] = {}
-    for part in fields(step.args):
-        value = getattr(step.args, part.name)
+    for name in step.args.__match_args__:
+        value = getattr(step.args, name)
         if isinstance(value, str):
-            changed[part.name] = HOLE.sub(fact, value)
+            changed[name] = HOLE.sub(fact, value)
         elif isinstance(value, tuple):
-            changed[part.name] = tuple(HOLE.sub(fact, word) for word in value)
+            changed[name] = tuple(HOLE.sub(fact, word) for word in value)
     return replace(step, args=replace(step.args, **changed))
 
 
@@ -69,11 +69,11 @@ def check_holes(section: Section, args: Any) -> None:
 def pack(step: Step) -> dict[str, Any]:
     """A step as plain values, for the store and the digest; the line in the recipe file is not part of it."""
     packed: dict[str, Any] = {"kind": step.kind}
-    for part in fields(step.args):
-        value = getattr(step.args, part.name)
+    for name in step.args.__match_args__:
+        value = getattr(step.args, name)
         if isinstance(value, timedelta):
             value = value.total_seconds()
-        packed[part.name] = list(value) if isinstance(value, tuple) else value
+        packed[name] = list(value) if isinstance(value, tuple) else value
     return packed
 
 
@@ -96,13 +96,13 @@ def unpack(packed: Mapping[str, Any]) -> Step:
     try:
         module = steps.KINDS[packed["kind"]]
         given: dict[str, Any] = {}
-        for part in fields(module.Args):
-            value = packed[part.name]
-            stored_as, read = _TYPES[str(part.type)]
+        for name, kind in module.Args.__annotations__.items():
+            value = packed[name]
+            stored_as, read = _TYPES[kind]
             words = value if isinstance(value, list) else []
             if not isinstance(value, stored_as) or not all(isinstance(word, str) for word in words):
-                raise TypeError(part.name)
-            given[part.name] = read(value)
+                raise TypeError(name)
+            given[name] = read(value)
         return Step(packed["kind"], module.Args(**given))
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise WatchdogError(

@@ -17,10 +17,9 @@ from hashlib import sha256
 
 from watchdog.model import Plan, Reason, packed
 from watchdog.store import Store
-from watchdog.store.marker import newest
-from watchdog.store.reasons import pack_reason, reason_of
+from watchdog.store.recovery import newest
+from watchdog.store.rows import pack_reason, reason_of, stamp, when
 from watchdog.store.store import reads_rows
-from watchdog.store.times import stamp, when
 from watchdog.text import redact
 from watchdog.values import Any, dataclass
 

@@ -1,20 +1,25 @@
-"""Incidents and finished checks, as rows."""
+"""What checks found, as rows: incidents, the checks themselves with what they measured, and whether anything is left to do
+or to tell. All that a quiet check asks of the store.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
 from watchdog.config.rulebook import LONGEST_LOOK_BACK
-from watchdog.model import Change, Event, Incident, Phrase, Report, as_phrase, packed, unpacked
+from watchdog.model import Change, Event, Incident, Measurement, Phrase, Report, as_phrase, packed, unpacked
 from watchdog.store import Store
-from watchdog.store.measurements import save_measurement
-from watchdog.store.reasons import pack_fields, unpack_fields
+from watchdog.store.rows import from_row, pack_fields, stamp, unpack_fields, when
 from watchdog.store.store import reads_rows
-from watchdog.store.times import from_row, stamp, when
 from watchdog.text import harmless, redact
-from watchdog.values import Any, replace
+from watchdog.values import TYPE_CHECKING, Any, replace
+
+if TYPE_CHECKING:
+    from watchdog.config.settings import NotifySettings
+
 
 _PLAIN = (
     "rule", "key", "severity", "status", "title", "first_at", "opened_at", "last_seen_at", "resolved_at", "recipe",
@@ -177,3 +182,114 @@ def _incident(row: Any) -> Incident:
     first, last = when(row["first_at"]) or opened, when(row["last_seen_at"]) or opened
     known = {"first_at": first, "last_seen_at": last, "facts": facts, "evidence": evidence, "fields": fields}
     return from_row(Incident, row, **known)
+
+
+KEEP_MEASUREMENTS = timedelta(hours=12)
+APART = timedelta(minutes=10)  # closer ones replace one another: a daemon checks every few seconds
+
+
+def past_measurements(store: Store | None, now: datetime) -> tuple[Measurement, ...]:
+    """Those of the last hours, oldest first; none in a store that an older version made."""
+    if store is None:
+        return ()
+    try:
+        rows = store.db.execute(
+            "SELECT at, facts FROM measurements WHERE at >= ? AND at <= ? ORDER BY at",
+            [stamp(now - KEEP_MEASUREMENTS), stamp(now)],
+        ).fetchall()
+    except sqlite3.OperationalError:
+        return ()
+    return tuple(
+        Measurement(at, json.loads(row["facts"])) for row in rows if (at := when(row["at"])) is not None
+    )
+
+
+def failed_restarts(store: Store | None, now: datetime) -> tuple[datetime, ...]:
+    """When repairs of the last hours began that should have left the gateway running, and failed."""
+    if store is None:
+        return ()
+    rows = store.db.execute(
+        "SELECT DISTINCT at FROM actions WHERE at >= ? AND restarted = 1 AND state IN ('failed', 'undone')",
+        [stamp(now - KEEP_MEASUREMENTS)],
+    ).fetchall()
+    return tuple(at for row in rows if (at := when(row["at"])) is not None)
+
+
+def save_measurement(store: Store, now: datetime, facts: Mapping[str, Any]) -> None:
+    """Keep it beside those of the last hours; it takes the place of one that followed its own forerunner closely."""
+    newest = store.db.execute("SELECT id, at FROM measurements ORDER BY at DESC LIMIT 2").fetchall()
+    if (
+        len(newest) == 2
+        and (last := when(newest[0]["at"]))
+        and (before := when(newest[1]["at"]))
+        and last - before < APART
+    ):
+        store.db.execute("DELETE FROM measurements WHERE id = ?", [newest[0]["id"]])
+    store.insert("measurements", at=now, facts=json.dumps(dict(facts)))
+    store.db.execute("DELETE FROM measurements WHERE at < ?", [stamp(now - KEEP_MEASUREMENTS)])
+
+
+DAILY, WEEKLY, TARGET = "daily", "weekly", "target"  # of messages.News, which a quiet check does not load
+
+
+def work_left(store: Store | None) -> tuple[bool, tuple[int, ...]]:
+    """(whether any plan may be asked about, done or found cut off now, those that were begun and not finished)."""
+    if store is None:
+        return False, ()
+    found = store.db.execute(
+        "SELECT id, state FROM plans WHERE state IN ('pending', 'approved', 'claimed', 'interrupted') ORDER BY id"
+    ).fetchall()
+    cut_off = tuple(row["id"] for row in found if row["state"] in ("claimed", "interrupted"))
+    return any(row["state"] != "interrupted" for row in found), cut_off
+
+
+def worth_telling(store: Store, report: Report, settings: NotifySettings, now: datetime) -> bool:
+    """Whether anybody wants messages, and something is new, unsaid or due."""
+    if not settings.targets and not settings.replies.channels:
+        return False
+    daily = last_sent(store, DAILY) if settings.daily_summary else None
+    weekly = last_sent(store, WEEKLY) if settings.weekly_summary else None
+    due = settings.summary_due(daily, now) or settings.week_due(weekly, now)
+    return due or anything_to_tell(store, report, now)
+
+
+def anything_to_tell(store: Store, report: Report, now: datetime) -> bool:
+    """Whether a check has news, or something is still unsaid, unanswered, or to be sent again now.
+
+    A fault that goes on as it was told is none of it: most checks of a home with an open incident end here, and load
+    nothing that writes messages (9 interpreter starts).
+    """
+    if report.plans or report.outcomes or report.blind:
+        return True
+    if any(change.what != "seen" for change in report.changes) or _is_disarmed(store):
+        return True
+    unsettled = store.db.execute(
+        "SELECT rule, key, incident, told_at IS NOT NULL AND over_at IS NULL AND told_severity = severity AS said "
+        "FROM told WHERE settled_at IS NULL"
+    ).fetchall()
+    going_on = {incident.id for incident in report.incidents if incident.status == "open"}
+    failing = {row["name"] for row in store.db.execute("SELECT name FROM targets")}
+    mentioned = {(row["rule"], row["key"]) if row["rule"] == TARGET else row["incident"] for row in unsettled}
+    if mentioned != going_on | {(TARGET, name) for name in failing} or not all(
+        row["said"] for row in unsettled
+    ):
+        return True
+    row = store.db.execute(
+        "SELECT EXISTS(SELECT 1 FROM unsent WHERE target NOT IN (SELECT name FROM targets)) "
+        "OR EXISTS(SELECT 1 FROM targets WHERE next_try_at IS NULL OR next_try_at <= ?) "
+        "OR EXISTS(SELECT 1 FROM questions WHERE closed_at IS NULL)",
+        [stamp(now)],
+    ).fetchone()
+    return bool(row[0])
+
+
+def _is_disarmed(store: Store) -> bool:
+    row = store.db.execute("SELECT armed FROM arming ORDER BY id DESC LIMIT 1").fetchone()
+    return row is not None and not row["armed"]
+
+
+@reads_rows
+def last_sent(store: Store, news: str) -> datetime | None:
+    """When a notification with this news was last sent."""
+    row = store.db.execute("SELECT max(at) AS at FROM notices WHERE reason = ?", (news,)).fetchone()
+    return datetime.fromisoformat(row["at"]) if row["at"] else None

@@ -11,10 +11,9 @@ from itertools import pairwise
 from watchdog import plan as plan_package
 from watchdog.model import Notification, Reason, plain
 from watchdog.store import Store
-from watchdog.store.pending import DAILY, TARGET, WEEKLY
-from watchdog.store.reasons import pack_reason, reason_of, unpack_reason
+from watchdog.store.incidents import DAILY, TARGET, WEEKLY
+from watchdog.store.rows import from_row, pack_reason, reason_of, stamp, unpack_reason, when
 from watchdog.store.store import reads_rows
-from watchdog.store.times import from_row, stamp, when
 from watchdog.text import redact
 from watchdog.values import TYPE_CHECKING, Any, dataclass, replace
 

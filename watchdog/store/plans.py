@@ -20,9 +20,8 @@ from watchdog.steps.common import pack, pack_verify, unpack
 from watchdog.store import Store
 from watchdog.store.audit import Who, audit, audit_lines
 from watchdog.store.messages import disarmed, maintenance
-from watchdog.store.reasons import pack_reason, reason_of
+from watchdog.store.rows import from_row, pack_reason, reason_of, stamp, when
 from watchdog.store.store import reads_rows
-from watchdog.store.times import from_row, stamp, when
 from watchdog.text import redact
 from watchdog.values import dataclass
 
@@ -132,7 +131,7 @@ def move(
     return cursor.rowcount == 1
 
 
-def _column(value: str | datetime | Reason) -> str:
+def _column(value: str | datetime | Reason) -> str | None:
     if isinstance(value, Reason):
         return pack_reason(value)
     return stamp(value) if isinstance(value, datetime) else value

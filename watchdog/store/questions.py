@@ -8,8 +8,8 @@ from datetime import datetime
 
 from watchdog.model import Plan, packed, plain, unpacked
 from watchdog.store import Store
+from watchdog.store.rows import from_row, stamp
 from watchdog.store.store import reads_rows
-from watchdog.store.times import from_row, stamp
 from watchdog.values import Any, dataclass
 
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from watchdog.store import Store
 from watchdog.store.audit import archive
-from watchdog.store.times import stamp
+from watchdog.store.rows import stamp
 
 LEAST = timedelta(days=35)  # budgets count the actions of a month
 CODES = timedelta(days=30)  # a code is void after its plan's time; the row only says what became of it

@@ -18,7 +18,7 @@ from functools import wraps
 
 from watchdog import store as store_package
 from watchdog.errors import WatchdogError
-from watchdog.store.times import stamp
+from watchdog.store.rows import stamp
 from watchdog.system.files import free_bytes
 from watchdog.system.privileges import hands
 from watchdog.values import TYPE_CHECKING, Any, StrPath
@@ -166,7 +166,7 @@ class Store:
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_READONLY_ROLLBACK:
                 raise store_error(path, error, "read") from error
-            # Whoever wrote it was killed. What was cut off is rolled back by a connection that may write.
+            # The process that wrote it was killed. What was cut off is rolled back by a connection that may write.
             cls.open(path).close()
             return cls.look(path)
         except (sqlite3.Error, OSError) as error:
@@ -251,7 +251,7 @@ def _refuse_special(path: StrPath, status: os.stat_result) -> None:
 
 
 def _refuse_anothers(path: StrPath) -> None:
-    """Who may write the store may approve: root follows no other user, and nobody everybody."""
+    """Who may write the store may approve: root follows no other user, and no user all others."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         status = os.fstat(fd)

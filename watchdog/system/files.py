@@ -72,7 +72,7 @@ def read_object(path: StrPath, limit: int = SMALL, follow: bool = True) -> dict[
 
 
 def short_digest(path: str) -> str:
-    """Eight digits that tell one path from another, whoever chose the two."""
+    """Eight digits that tell one path from another, also where a stranger chose the two."""
     from hashlib import sha256  # it loads OpenSSL, which takes a quarter of a start of Python
 
     return sha256(path.encode()).hexdigest()[:8]

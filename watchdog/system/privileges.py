@@ -22,7 +22,7 @@ _LINKS = 40  # as many as the kernel follows
 
 def hands(folder: str | os.PathLike[str]) -> frozenset[int]:
     """Users besides root who can put something into this folder, or in its place."""
-    # In a user namespace (podman unshare) the root of the host is a nobody; whoever owns / is as good as root anyway.
+    # In a user namespace (podman unshare) the root of the host has no number; the owner of / is as good as root anyway.
     roots = (0, os.stat("/").st_uid)
     found = set()
     for status, last in _way(folder):

@@ -29,7 +29,7 @@ def command_as(uid: int) -> str:
     name = name_of(uid)
     if not name.isdigit():
         return f"sudo -u {name}"
-    # A number without a name: a user of containers, whom only a user namespace or root can be.
+    # A number without a name: a user of containers, which only a user namespace or root can be.
     return "podman unshare" if _lent_to_us(uid) else f"sudo -u '#{uid}'"
 
 

@@ -1,6 +1,7 @@
 """The status page, live, on this machine: GET shows, POST with a plan's code answers. Needs the extra `web`."""
 
-from watchdog.values import TYPE_CHECKING, lazy
+from watchdog.later import lazy
+from watchdog.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from watchdog.web.app import Door

@@ -1,15 +1,48 @@
-"""Reasons and the fields of sentences as JSON, secrets redacted, and back."""
+"""Values as the cells of rows: moments are text in UTC with all digits, so that text order is time order; reasons and the
+fields of sentences are JSON, with secrets redacted.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 
 from watchdog.model import Reason, packed, plain, unpacked
 from watchdog.text import harmless, redact
-from watchdog.values import Any
+from watchdog.values import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    Value = TypeVar("Value")
 
 LONGEST = 2000  # characters of one field
+
+
+def stamp(at: datetime | None) -> str | None:
+    return at.astimezone(UTC).isoformat(timespec="microseconds") if at is not None else None
+
+
+def when(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def from_row(kind: type[Value], row: Any, **known: Any) -> Value:
+    """A value whose fields have the names of columns, read by their types; `known` are the others."""
+    columns = row.keys()
+    for name, wanted in kind.__annotations__.items():
+        if name not in known and name in columns:
+            known[name] = _READ[wanted](row[name]) if wanted in _READ else row[name]
+    return kind(**known)
+
+
+_READ = {
+    "datetime": datetime.fromisoformat,  # TypeError where a moment must be and none is
+    "datetime | None": when,
+    "str": lambda cell: cell or "",
+    "bool": bool,
+}
 
 
 def reason_of(row: Any) -> Reason | None:
