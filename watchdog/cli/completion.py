@@ -35,7 +35,7 @@ METAVARS = {
 
 @command(
     "completion",
-    choice("shell", SHELLS, "for which shell"),
+    choice("shell", SHELLS, "for which shell", metavar="|".join(SHELLS)),
     # Called by the scripts themselves; the home is that of the environment.
     choice("--list", LISTS, argparse.SUPPRESS),
     json=False,

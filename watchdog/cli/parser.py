@@ -27,9 +27,9 @@ PARTS = {
 
 # What people type who have not read --help, and what they are probably looking for.
 HINTS = {
-    ("log", "logs", "tail"): "what the logs mean: hermes-watchdog incidents, or replay ~/.hermes; "
+    ("log", "logs", "tail"): "what the logs mean: hermes-watchdog incidents, or hermes-watchdog replay ~/.hermes; "
     "the logs themselves are in ~/.hermes/logs",
-    ("restart", "reload", "kill"): "the watchdog restarts the gateway only by a plan that you approve: "
+    ("restart", "reload", "kill", "gateway"): "the watchdog restarts the gateway only by a plan that you approve: "
     "hermes-watchdog plans. Yourself: hermes gateway restart",
     ("start", "daemon", "watch", "monitor"): "to watch in this terminal: hermes-watchdog run; "
     "to watch always: hermes-watchdog install --cron. The gateway itself: hermes gateway run",
@@ -71,13 +71,38 @@ ACTING = ("--fix", "--repair", "--apply", "--force", "--auto")
 SYNONYMS = {
     **dict.fromkeys(("--reason", "--why", "--comment", "--message"), ("--because",)),
     **dict.fromkeys(("--from", "--days", "--last", "--hours"), ("--since", "--now")),
-    **dict.fromkeys(("--html", "--markdown", "--md"), ("--format",)),
+    **{
+        name: (f"--format {form}",)
+        for name, form in (("--html", "html"), ("--markdown", "markdown"), ("--md", "markdown"))
+    },
+    "--send": ("--test",),
     **dict.fromkeys(("--port", "--bind", "--address"), ("--listen",)),
     **dict.fromkeys(("--duration", "--until"), ("--for",)),
     **dict.fromkeys(("--profile", "--dir", "--path"), ("--home",)),
     **dict.fromkeys(("--out", "--file"), ("--output",)),
     **dict.fromkeys(("--at", "--time"), ("--now",)),
 }
+
+PART_SYNONYMS = {
+    **dict.fromkeys(("repair", "fix", "recover", "rebuild"), "heal"),
+    **dict.fromkeys(("restore", "rollback", "revert"), "undo"),
+    **dict.fromkeys(("upgrade", "update"), "migrate"),
+    **dict.fromkeys(("start", "yes"), "on"),
+    **dict.fromkeys(("stop", "end", "no"), "off"),
+}
+INSTEAD = {  # (command, option): what to do without it
+    **{
+        ("uninstall", kind): "it removes whatever is installed"
+        for kind in ("--cron", "--systemd-timer", "--daemon")
+    },
+    ("run", "--once"): "one check: {program} check",
+}
+NUMBERS = {
+    "PLAN": "plans",
+    "INCIDENT": "incidents",
+    "SILENCE": "silences",
+    "RULE": "rules list",
+}  # what lists them
 
 # What argparse says, and what people understand.
 _BETTER = (
@@ -96,8 +121,11 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> None:  # type: ignore[override]
         for pattern, better in _BETTER:
             message = re.sub(pattern, better, message)
+        if (what := message.removesuffix(" is missing")) in NUMBERS:
+            message += f"; see: {program()} {NUMBERS[what]}"
         if self._subparsers is not None and message.endswith(" is missing"):
-            message = f"write one of {', '.join(PARTS[self.prog.rpartition(' ')[2]])}"
+            parts = PARTS[self.prog.rpartition(" ")[2]]
+            message = f"write {'one of ' * (len(parts) > 1)}{', '.join(parts)}"
         self.exit(2, f"{self.prog}: {message}\nTry '{self.prog.replace(PROGRAM, program(), 1)} --help'.\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -123,23 +151,31 @@ class Parser(argparse.ArgumentParser):
                 if word.isdigit() and command in ("plan", "incident")
                 else ""
             )
+            if f"--{word}" in self._option_string_actions:
+                instead = f"; did you mean '--{word}'?"
             return f"'{word}' is one word too many{instead}"
         name = word.partition("=")[0]
+        if why := INSTEAD.get((self.prog.rpartition(" ")[2], name)):
+            return f"there is no option '{name}'; {why.format(program=program())}"
         if name in ACTING:
             return f"there is no option '{name}'; what is proposed: {program()} plans; to say yes: {program()} approve"
         own = [option for option in self._option_string_actions if option.startswith("--")]
-        near = [option for option in SYNONYMS.get(name, ()) if option in own]
+        near = [option for option in SYNONYMS.get(name, ()) if option.partition(" ")[0] in own]
         near = near or get_close_matches(name, own, n=1, cutoff=0.7)
         instead = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(own)}"
         return f"there is no option '{name}'; {instead}"
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
-            near = get_close_matches(str(value), [str(choice) for choice in action.choices], n=1)
+            choices = [str(choice) for choice in action.choices]
+            near = [part for part in (PART_SYNONYMS.get(str(value)),) if part in choices]
+            near = near or get_close_matches(str(value), choices, n=1)
+            if "on" in choices and re.fullmatch(r"\d+[smhd]", str(value)):
+                near = [f"on --for {value}"]
             instead = (
                 f"did you mean '{near[0]}'?"
                 if near
-                else f"write one of {', '.join(map(str, action.choices))}"
+                else f"write {'one of ' * (len(choices) > 1)}{', '.join(choices)}"
             )
             self.error(f"there is no '{value}' here; {instead}")
 
