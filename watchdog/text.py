@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, lru_cache
 
 from watchdog.values import Any
 
@@ -278,6 +278,7 @@ def _secrets() -> tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], s
     return tuple((re.compile(pattern), instead) for pattern, instead in _SECRETS)
 
 
+@lru_cache(maxsize=1000)  # the same line is evidence of several findings, and often of many
 def redact(text: str) -> str:
     """The same text without tokens, keys, passwords, addresses of people; doing it again changes nothing."""
     for _ in range(_ROUNDS):
