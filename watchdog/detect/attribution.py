@@ -64,7 +64,8 @@ class Names:
         self.claimed: list[tuple[Captures, datetime]] = []
 
     def name(self, captures: Captures, at: datetime) -> None:
-        self.named = [(known, then) for known, then in self.named[-MOST:] if at - then <= NAMED_WITHIN]
+        if len(self.named) > MOST or (self.named and at - self.named[0][1] > NAMED_WITHIN):
+            self.named = [(known, then) for known, then in self.named[-MOST:] if at - then <= NAMED_WITHIN]
         self.claimed = [(known, then) for known, then in self.claimed[-MOST:] if at - then <= NAMED_WITHIN]
         self.named.append((captures, at))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from functools import partial
 
 from watchdog.detect.common import Captures, key_of, lines_of, longest, names_of, need_names, read_lines
 from watchdog.detect.series import Series, states
@@ -80,22 +81,17 @@ class Detector:
         self.turns: dict[str, tuple[int, Captures]] = {}  # key → next step awaited, what the turn captured
         self.series: dict[str, Series] = {}
         self.last: Captures = {}
+        steps = {f"step{number}": partial(self._step, f"step{number}") for number in range(len(want.steps))}
+        self.acts = {**steps, "last": self._last, "unless": self._unless, "lives": self._lives}
 
     def see(self, roles: Mapping[str, Captures], event: Event) -> None:
-        if not self.turns and "step0" not in roles and "last" not in roles:
-            return  # nothing has begun
         if "last" in roles:
-            self.last = {name: harmless(value, 200) for name, value in roles["last"].items()}
+            self._last(roles["last"], event)
         if "unless" in roles:
-            for key in [key for key, (_, turn) in self.turns.items() if self._agree(turn, roles["unless"])]:
-                del self.turns[key]
-                if key in self.series:
-                    self.series[key].end(event.at)
+            self._unless(roles["unless"], event)
             return
         if "lives" in roles:
-            for key, (_, turn) in self.turns.items():
-                if key in self.series and self._agree(turn, roles["lives"]):
-                    self.series[key].lives(event.at)
+            self._lives(roles["lives"], event)
         for key, (step, turn) in list(self.turns.items()):
             captures = roles.get(f"step{step}")
             if captures is not None and self._agree(turn, captures):
@@ -110,6 +106,23 @@ class Detector:
                 if self.want.same and turn.get(self.want.same[0]) == first.get(self.want.same[0]):
                     self.turns[key] = 0, turn
             self.turns[key_of(first, self.want.same, self.want.key)] = 1, first
+
+    def _step(self, role: str, captures: Captures, event: Event) -> None:
+        self.see({role: captures}, event)
+
+    def _last(self, captures: Captures, _: Event) -> None:
+        self.last = {name: harmless(value, 200) for name, value in captures.items()}
+
+    def _unless(self, captures: Captures, event: Event) -> None:
+        for key in [key for key, (_, turn) in self.turns.items() if self._agree(turn, captures)]:
+            del self.turns[key]
+            if key in self.series:
+                self.series[key].end(event.at)
+
+    def _lives(self, captures: Captures, event: Event) -> None:
+        for key, (_, turn) in self.turns.items():
+            if key in self.series and self._agree(turn, captures):
+                self.series[key].lives(event.at)
 
     def _agree(self, turn: Captures, captures: Captures) -> bool:
         return all(turn.get(name) == captures[name] for name in self.want.same if captures.get(name))

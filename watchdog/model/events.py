@@ -39,7 +39,6 @@ class Event:
         "at",  # always aware, UTC
         "facts",  # measured by us: pid, path, header
         "header",  # level, logger, session
-        "is_odd",  # it is ambiguous, or in doubt
         "matches",  # which of the wanted lines it is: (their places in the list that was asked for, captures)
         "session",
         "source",  # "gateway.log", "journal", "gateway", "databases"
@@ -48,6 +47,7 @@ class Event:
     next_at: datetime | None = None  # when the same file's next record was written; for lines that ask
     ambiguous = ""  # why this record cannot be trusted: chat text imitates log fields
     doubt: Doubt | None = None  # when a user name may have written this record
+    is_odd = False  # it is ambiguous, or in doubt
 
     def __init__(
         self,
@@ -67,7 +67,6 @@ class Event:
         self.session = header[2]
         self.facts = facts
         self.matches = matches
-        self.is_odd = False
 
     def distrust(self, ambiguous: str, doubt: Doubt | None) -> None:
         """Say why this record cannot be trusted, if there is a reason."""
@@ -96,7 +95,6 @@ class Event:
         """The same event with another place told for it."""
         event = Event(self.at, self.source, self._text, where, self.header, self.facts, self.matches)
         event.__dict__.update(self.__dict__)
-        event.is_odd = self.is_odd
         return event
 
     def __deepcopy__(self, memo: dict[int, object]) -> Event:

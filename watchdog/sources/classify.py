@@ -161,7 +161,7 @@ class BytesReader:
             for literal in telling:
                 if literal in message:
                     return None
-        elif may_quote(message) or not message.isascii():
+        elif ((b"'" in message or b'"' in message) and may_quote(message)) or not message.isascii():
             return None
         if len(message) > self.longest:
             return None
@@ -186,8 +186,8 @@ class BytesReader:
 
 
 def may_quote(message: bytes) -> bool:
-    """Whether it may hold chat text. The first two alone are nearly always enough, and found at once."""
-    return (b"'" in message or b'"' in message) and (b"='" in message or b'="' in message)
+    """Whether it may hold chat text."""
+    return b"='" in message or b'="' in message
 
 
 def _bare(literal: bytes) -> bytes:

@@ -28,7 +28,7 @@ from watchdog.model import Doubt
 from watchdog.sources.chat_text import QUOTED_END, ChatText, Closing
 
 _TIME = rb"2\d\d\d-\d\d-\d\d \d\d:\d\d:\d\d,\d\d\d"
-_HEADER = rb"%b [A-Z]+(?: \[[^\]\n]{0,200}\])? " % _TIME
+_HEADER = rb"%b [A-Z]++(?: \[[^\]\n]{0,200}\])?+ " % _TIME
 _FOREIGN = regex(rb"\n(%b(?!gateway|hermes_plugins|plugins)[\w.-]{1,200}: )" % _HEADER)
 # From the end of an inbound line to a wall, without any quote that could end it: nearly every inbound line, in one look.
 _LEAP = regex(rb"(?:\n[^\n'\"]*+)*?(?=\n%b(?!gateway|hermes_plugins|plugins)[\w.-]{1,200}: )" % _HEADER)

@@ -14,7 +14,9 @@ SET_BACK = timedelta(
 FAR_BACK = timedelta(days=1)  # from one file to the next: another story, no clock that was set
 _NEVER = datetime.max.replace(tzinfo=UTC)
 MEMORY = 200  # hours remembered
+_HOUR = timedelta(hours=1)
 _LAST = timedelta(minutes=59)  # minute of an hour
+_DAY = timedelta(hours=23, minutes=59)
 _MINUTE = re.compile(r"2[0-9]{3}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}")
 
 
@@ -92,6 +94,7 @@ class LocalClock:
         self._returns = _NEVER
         # in UTC; None: the clocks change then, so ask minute by minute
         self._hours: dict[bytes, datetime | None] = {}
+        self._days: dict[bytes, datetime | None] = {}
         self.last = _LONG_AGO  # the newest time so far
         self._minute, self._begins = b"", _LONG_AGO  # records of the same minute come together
 
@@ -166,16 +169,25 @@ class LocalClock:
             return False
         if len(self._hours) > MEMORY:
             self._hours.clear()
-        first, last = self._moments(hour + b"00"), self._moments(hour + b"59")
-        # In an hour in which the clocks do not change, one minute tells all others.
-        steady = (
-            first is not None
-            and last is not None
-            and {*first} == {moment - _LAST for moment in last}
-            and len({*first}) == 1
-        )
-        self._hours[hour] = first[0] if first is not None and steady else None
+        day = hour[:10]
+        if day not in self._days:
+            if len(self._days) > MEMORY:
+                self._days.clear()
+            self._days[day] = self._steady(day + b" 00:00", day + b" 23:59")
+        begins = self._days[day]
+        number = hour[11:13]
+        if begins is not None and hour[10:11] == b" " and number.isdigit() and number < b"24":
+            self._hours[hour] = begins + int(number) * _HOUR
+        else:
+            self._hours[hour] = self._steady(hour + b"00", hour + b"59")
         return True
+
+    def _steady(self, minute: bytes, until: bytes) -> datetime | None:
+        """When this minute began, if the clocks do not change until the other: then it tells all those between."""
+        first, last = self._moments(minute), self._moments(until)
+        if first is None or last is None or first[0] != first[1] or last[0] != last[1]:
+            return None
+        return first[0] if last[0] - first[0] in (_DAY, _LAST) else None
 
     def _moments(self, minute: bytes) -> tuple[datetime, datetime] | None:
         try:

@@ -47,12 +47,12 @@ MEMORY = 5000  # of each kind that are remembered
 CROWD = 8  # words that a record may be
 RARE = 30  # records of one kind, for each of its patterns
 FEW, SHORT = 200, 500  # messages of one kind that are remembered as they are, and bytes of one
-CARRIAGE_RETURN = 13
 LONGEST_SESSION = 200
 _NOTHING: Mapping[str, str] = {}
 Names = tuple[str, str, str]  # level, logger, session
 # text, digests of what was cut out of it, what it is (MISSING: not found out yet)
 Reading = tuple[Any, Mapping[str, str], Match | None]
+_UNREAD: Reading = b"", _NOTHING, MISSING
 
 
 class Way:
@@ -89,15 +89,15 @@ class Way:
         """What the message is; None when it is nothing, MISSING when that is not found out so simply."""
         match: Match | None
         if self.reader is not None and (groups := self.reader.groups(raw)) is not None:
-            if not groups:
-                return None
             match = self.known.get(groups, MISSING)
             if match is MISSING:
+                if not groups:
+                    return None
                 assert isinstance(self.only, WordMatcher)
                 match = self.only.lines_for(self.reader.meaning(groups), header[0], header[1])
                 remember(self.known, groups, match, MEMORY)
             return match
-        if may_quote(raw):
+        if (b"'" in raw or b'"' in raw) and may_quote(raw):
             return MISSING
         match = self.exact.get((raw, header[0], header[1]), MISSING)
         if match is MISSING:
@@ -242,9 +242,10 @@ class RecordReader:
         marks = prefilter.marks(block)
         if not marks:
             return found
-        rfind, find, names = block.rfind, block.find, self.names
-        ways, one_line, stamped, torn = self.ways, self._one_line, STAMP.match, STAMP.search
+        rfind, find, names, doubted = block.rfind, block.find, self.names, self.doubted
+        ways, read, stamped = self.ways, self.clock.read, STAMP.match
         size, heads, walls_forged = len(block), len(prefilter.heads), self.doubts.walls_forged
+        where, base, since, until = self.where, self.offset, self.since, self.until
         next_marks = [mark[1] for mark in marks[1:]]
         next_marks.append(size)
         passed = 0  # what begins before here was looked at
@@ -254,27 +255,50 @@ class RecordReader:
             start = rfind(b"\n", 0, at) + 1
             stop = find(b"\n", at) + 1
             way = ways[number]
-            closer = way.crowded
-            if number < heads:
-                message = at + 2
-            else:
+            message = at + 2
+            simple = next_at >= stop > 0 and not way.crowded
+            if number >= heads:
                 message = find(BEFORE, start + STAMP_ENDS) + 2
-                closer = closer or torn(block, message, at + 2) is not None
-            if next_at >= stop > 0 and not closer:
-                header = names.get(block[start + STAMP_ENDS : message]) or self._header(block, start, message)
-                if header is not None:
-                    if way.signs and not walls_forged:
-                        self._note(block[start : start + STAMP_ENDS], header[2], way.signs)
-                        continue
-                    if stop == size or stamped(block, stop) is not None:
-                        passed = stop
-                        event = one_line(block, start, message, header, stop, way)
-                        if event is not None:
-                            found.append(event)
-                        continue
-            event, passed = self._look_closer(prefilter, block, start, at)
-            if event is not None:
-                found.append(event)
+                simple = simple and STAMP.search(block, message, at + 2) is None
+            begins = start + STAMP_ENDS
+            header = None
+            if simple:
+                header = names.get(block[begins:message]) or self._header(block, start, message)
+            if header is not None:
+                stamp = block[start:begins]
+                if way.signs and not walls_forged:
+                    self._note(stamp, header[2], way.signs)
+                    continue
+                if stop != size and stamped(block, stop) is None:
+                    header = None
+            if header is None:
+                event, passed = self._look_closer(prefilter, block, start, at)
+                if event is not None:
+                    found.append(event)
+                continue
+            passed = stop
+            raw, facts = block[message : stop - 1], _NOTHING
+            if stamp in doubted or raw[-1:] == b"\r" or len(raw) > LONGEST:
+                match: Match | None = MISSING
+            elif way.shape is None:
+                match = way.match(raw, header)
+            else:
+                raw, facts, match = self._read_chat(way.shape, raw, header, way)
+            if match is MISSING:
+                event = self._record(block, start, message, header, stop, way.matchers)
+                if event is not None:
+                    found.append(event)
+                continue
+            moment = read(stamp)
+            if moment is None or moment < since or moment > until:
+                self.future += moment is not None and moment - until > SLIP
+            elif match is not None:
+                use, told = match
+                event = Event(moment, self.source, raw, (where, base + start), header, facts, (told,))
+                if use.rare:
+                    self._use(match, event, block, stop)
+                if use.places:
+                    found.append(event)
         return found
 
     def _header(self, block: bytes, start: int, message: int) -> Names | None:
@@ -331,60 +355,32 @@ class RecordReader:
         matchers = self.wanted.classifier.candidates(places)
         return self._record(block, start, message, header, stop, matchers)
 
-    def _one_line(
-        self, block: bytes, start: int, message: int, header: Names, stop: int, way: Way
-    ) -> Event | None:
-        """The same as _record of one line, in fewer steps; what is out of the ordinary is left to that."""
-        raw, stamp = block[message : stop - 1], block[start : start + STAMP_ENDS]
-        read: Reading | None = (raw, _NOTHING, MISSING)
-        if stamp in self.doubted or block[stop - 2] == CARRIAGE_RETURN or len(raw) > LONGEST:
-            read = None
-        elif way.shape is not None:
-            read = self._read_chat(way.shape, raw, header, way)
-        if read is not None:
-            text, facts, match = read
-            if match is MISSING:
-                match = way.match(text, header)
-        if read is None or match is MISSING:
-            return self._record(block, start, message, header, stop, way.matchers)
-        at = self.clock.read(stamp)
-        if at is None or at < self.since or at > self.until:
-            self.future += at is not None and at - self.until > SLIP
-            return None
-        if match is None:
-            return None
-        use, told = match
-        event = Event(at, self.source, text, (self.where, self.offset + start), header, facts, (told,))
-        if use.rare:
-            self._use(match, event, block, stop)
-            if not use.places:
-                return None
-        return event
-
-    def _read_chat(self, shape: Shape, raw: bytes, header: Names, way: Way) -> Reading | None:
+    def _read_chat(self, shape: Shape, raw: bytes, header: Names, way: Way) -> Reading:
         """A line with chat text in it, if nothing about it is out of the ordinary: what stands before the quoted text is in
         plain words, that text has no escapes, and what follows it changes nothing.
         """
         fields, _, rest = raw.partition(shape.opens)
         said, closed, tails = rest.partition(b"'")
         if not closed or not said or b"\\" in said:
-            return None
+            return _UNREAD
         if tails not in shape.known_tails and not shape.changes_nothing(tails):
-            return None
+            return _UNREAD
         facts = {"said": digest(str(said, "utf-8", "replace"))}
         if not shape.has_name:
-            return (fields, facts, MISSING) if shape.plain_fields.fullmatch(fields) is not None else None
+            if shape.plain_fields.fullmatch(fields) is None:
+                return _UNREAD
+            return fields, facts, way.match(fields, header)
         known = self.inbound.get(fields)
         if known is None or known[0] is not header:
             honest = shape.plain_fields.fullmatch(fields)
             if honest is None:
-                return None
+                return _UNREAD
             begin, end = honest.span("name")
             text = str(fields[:begin] + "…".encode() + fields[end:], "utf-8", "replace")
             user = digest_of(str(honest["name"], "utf-8", "replace"))
             known = header, text, user, way.match_text(text, header)
             if known[3] is MISSING:
-                return None
+                return _UNREAD
             remember(self.inbound, fields, known, MEMORY)
         _, text, facts["user"], match = known
         return text, facts, match
