@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import sqlite3
 import struct
-from collections.abc import Callable
-from contextlib import ExitStack
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -137,6 +140,43 @@ def _state(db: sqlite3.Connection, rng: random.Random, size: int) -> None:
         _insert(
             db, "session_model_usage", session_id=ids[number], model="m", input_tokens=number, first_seen=1.5
         )
+
+
+def cut_short(path: Path, *statements: str, sync: bool = True) -> None:
+    """A transaction that was cut short after its pages were written: a hot journal beside the file."""
+    db = sqlite3.connect(path, isolation_level=None)
+    db.execute("PRAGMA cache_size=2")
+    if not sync:
+        db.execute("PRAGMA synchronous=OFF")
+    for statement in ("BEGIN", *statements):
+        db.execute(statement)
+    for part in ("", "-journal"):
+        shutil.copyfile(f"{path}{part}", f"{path}.kept{part}")
+    db.execute("ROLLBACK")
+    db.close()
+    for part in ("", "-journal"):
+        os.replace(f"{path}.kept{part}", f"{path}{part}")
+
+
+WRITER = """import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute('CREATE TABLE mine(x)')
+print('up', flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def held_open(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that has written to the -wal of a database and keeps it open."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert child.stdout and child.stdout.readline() == "up\n"
+        yield child
+    finally:
+        child.communicate("")
 
 
 def _tables(db: sqlite3.Connection) -> set[str]:

@@ -171,20 +171,10 @@ def test_entries_of_an_index_do_not_pass_for_rows_of_a_table_without_rowid(victi
 
 @pytest.fixture
 def crashed(victim) -> Victim:
-    path = victim.path
-    db = sqlite3.connect(path, isolation_level=None)
-    db.execute("PRAGMA cache_size=2")
-    db.execute("PRAGMA synchronous=OFF")
-    db.execute("BEGIN")
-    db.execute("UPDATE plain SET d = d || ' crash'")
-    db.execute("DELETE FROM bare WHERE x % 3 = 0")
-    for part in ("", "-journal"):
-        shutil.copyfile(f"{path}{part}", f"{path}.kept{part}")
-    db.execute("ROLLBACK")
-    db.close()
-    for part in ("", "-journal"):
-        os.replace(f"{path}.kept{part}", f"{path}{part}")
-    victim.data = bytearray(path.read_bytes())
+    inject.cut_short(
+        victim.path, "UPDATE plain SET d = d || ' crash'", "DELETE FROM bare WHERE x % 3 = 0", sync=False
+    )
+    victim.data = bytearray(victim.path.read_bytes())
     return victim
 
 

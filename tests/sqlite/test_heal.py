@@ -8,7 +8,6 @@ import os
 import random
 import sqlite3
 import subprocess
-import sys
 from pathlib import Path
 
 import inject
@@ -467,24 +466,8 @@ def test_a_full_disk_leaves_the_file_untouched(well, tmp_path):
         subprocess.run(["umount", str(disk)], check=True)
 
 
-def _steps(path: Path, tmp_path: Path) -> list[str]:
-    code = (
-        "import sys; from watchdog.sqlite import swap; swap.step = lambda name: print(name, flush=True)\n"
-        "from watchdog.sqlite.heal import heal; heal(sys.argv[1])"
-    )
-    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
-    return done.stdout.splitlines()
-
-
-DIE = (
-    "import os, signal, sys\nfrom watchdog.sqlite import swap\n"
-    "swap.step = lambda name: os.kill(os.getpid(), signal.SIGKILL) if name == sys.argv[2] else None\n"
-    "from watchdog.sqlite.heal import heal\nheal(sys.argv[1])"
-)
-
-
 @pytest.mark.parametrize("with_wal", [False, True])
-def test_kill_nine_after_any_step_and_a_second_run_end_well(well, tmp_path, with_wal):
+def test_kill_nine_after_any_step_and_a_second_run_end_well(well, tmp_path, steps_of_a_heal, with_wal):
     before = inject.rows(well["kanban"])
 
     def broken(folder: Path) -> Path:
@@ -505,7 +488,7 @@ def test_kill_nine_after_any_step_and_a_second_run_end_well(well, tmp_path, with
             file.write(bytes(60))
         return path
 
-    steps = _steps(broken(tmp_path / "all"), tmp_path)
+    steps = steps_of_a_heal(broken(tmp_path / "all"))
     assert {
         "copied main",
         "quarantined",
@@ -518,8 +501,7 @@ def test_kill_nine_after_any_step_and_a_second_run_end_well(well, tmp_path, with
     # Every step with a -wal; without one, every third: the order of the steps is the same.
     for number, step in enumerate(steps if with_wal else steps[::3]):
         path = broken(tmp_path / str(number))
-        died = subprocess.run([sys.executable, "-c", DIE, str(path), step])
-        assert died.returncode == -9, step
+        assert steps_of_a_heal(path, step)[-1] == step
         if step in ("swapped", "journal removed"):  # the gateway starts before the second run
             db = sqlite3.connect(path, isolation_level=None)
             db.execute("INSERT INTO task_links VALUES('after', 'the swap')")
@@ -643,27 +625,10 @@ def test_of_a_file_that_is_gone_the_pages_in_its_wal_are_kept(tmp_path):
 
 def test_a_deleted_wal_is_copied_out_before_the_refusal(patient):
     path = patient("kanban")
-    child = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            (
-                "import sqlite3, sys; db = sqlite3.connect(sys.argv[1], isolation_level=None);"
-                "db.execute('CREATE TABLE mine(x)'); print('up', flush=True); sys.stdin.read()"
-            ),
-            str(path),
-        ],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert child.stdout and child.stdout.readline() == "up\n"
+    with inject.held_open(path) as child:
         wal = Path(f"{path}-wal").read_bytes()
         os.unlink(f"{path}-wal")
         with pytest.raises(WatchdogError, match=f"process {child.pid}.*copied to"):
             heal(path)
         (copy,) = Path(f"{path}.quarantine").glob("deleted-wal-of-*")
         assert copy.read_bytes() == wal
-    finally:
-        child.communicate("")

@@ -9,7 +9,6 @@ import shutil
 import sqlite3
 import struct
 import subprocess
-import sys
 from pathlib import Path
 
 import inject
@@ -253,18 +252,11 @@ def test_a_writer_that_arrives_during_the_heal_keeps_its_file(patient, monkeypat
     assert look(path).grade != "unknown"
 
 
-DIE = (
-    "import os, signal, sys\nfrom watchdog.sqlite import swap\n"
-    "swap.step = lambda name: os.kill(os.getpid(), signal.SIGKILL) if name == sys.argv[2] else None\n"
-    "from watchdog.sqlite.heal import heal\nheal(sys.argv[1])"
-)
-
-
 @pytest.mark.parametrize("step", ["quarantined", "journal built", "swapped"])
-def test_a_repair_that_was_cut_short_is_told_and_its_resume_tells_the_losses(patient, tmp_path, step):
+def test_a_repair_that_was_cut_short_is_told_and_its_resume_tells_the_losses(patient, steps_of_a_heal, step):
     path = patient("state", "leaf page")
     lost = heal(path, dry_run=True).lost
-    subprocess.run([sys.executable, "-c", DIE, str(path), step], cwd=Path(__file__).parents[2])
+    steps_of_a_heal(path, step)
     verdict = look(path)
     assert verdict.grade == "damaged" and Fault.UNFINISHED in kinds(verdict)
     report = heal(path)

@@ -8,7 +8,6 @@ import sqlite3
 import struct
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import inject
@@ -151,48 +150,29 @@ def test_a_wal_of_an_older_generation_is_named(patient):
 
 def test_a_deleted_wal_is_named_with_its_holder(patient):
     path = patient("kanban")
-    child = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            (
-                "import sqlite3, sys; db = sqlite3.connect(sys.argv[1], isolation_level=None);"
-                "db.execute('CREATE TABLE mine(x)'); print('up', flush=True); sys.stdin.read()"
-            ),
-            str(path),
-        ],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert child.stdout and child.stdout.readline() == "up\n"
+    with inject.held_open(path) as child:
         assert look(path).grade == "well"
         os.unlink(f"{path}-wal")
         verdict = look(path)
         assert verdict.grade == "damaged"
-        assert verdict.holders == ((child.pid, "python3"),) or verdict.holders[0][0] == child.pid
+        assert verdict.holders[0][0] == child.pid
         assert f"process {child.pid}" in verdict.fault
-    finally:
-        child.communicate("")
 
 
 WRITER = """
-import sqlite3, sys, threading, time
+import sqlite3, sys, threading
 db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=1)
-db.execute("PRAGMA synchronous=OFF")            # what is measured is the wait for a lock, not for the disk
+db.execute("PRAGMA synchronous=OFF")  # only a lock may make it wait, not the disk
 db.execute("PRAGMA wal_autocheckpoint=20")
 db.execute("INSERT INTO state_meta VALUES('up', '')")
 stop = threading.Event()
 threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
 print("up", flush=True)
-slowest = count = 0
-while not stop.is_set():
-    began = time.monotonic()
+count = 0
+while not stop.wait(0.001):
     db.execute("INSERT INTO state_meta VALUES(hex(randomblob(8)), hex(randomblob(900)))")
-    slowest, count = max(slowest, time.monotonic() - began), count + 1
-    time.sleep(0.001)
-print(count, slowest, flush=True)
+    count += 1
+print(count, flush=True)
 sys.stdin.close()
 """
 
@@ -265,24 +245,9 @@ def test_two_hundred_looks_beside_a_writer_raise_no_alarm_and_do_not_disturb_it(
             )
     finally:
         out = child.communicate("")[0]
-    assert child.returncode == 0, "a write of the writer failed"
-    count, slowest = out.split()
-    assert int(count) > 100
-    assert float(slowest) < 1, "a write waited longer than its busy timeout"
+    assert child.returncode == 0, "a write of the writer failed, or waited longer than its busy timeout"
+    assert int(out) > 100
     assert faults == []
-
-
-def test_a_quick_look_costs_less_than_five_milliseconds(patient):
-    path = patient("state")
-    look(path)
-    best = min(_cpu(path) for _ in range(15))
-    assert best < 0.005
-
-
-def _cpu(path: Path) -> float:
-    before = time.process_time()
-    look(path)
-    return time.process_time() - before
 
 
 def test_a_file_that_was_full_and_is_empty_is_damage(patient):

@@ -150,17 +150,7 @@ def test_of_two_tables_with_one_first_page_each_gets_its_own_rows(tmp_path):
 
 
 def hot_journal(path: Path) -> None:
-    """A transaction that was cut short after its pages were written."""
-    db = sqlite3.connect(path, isolation_level=None)
-    db.execute("PRAGMA cache_size=2")
-    db.execute("BEGIN")
-    db.execute("UPDATE t SET a = a || ' again', n = -1")
-    for part in ("", "-journal"):
-        shutil.copyfile(f"{path}{part}", f"{path}.kept{part}")
-    db.execute("ROLLBACK")
-    db.close()
-    for part in ("", "-journal"):
-        os.replace(f"{path}.kept{part}", f"{path}{part}")
+    inject.cut_short(path, "UPDATE t SET a = a || ' again', n = -1")
 
 
 @pytest.mark.parametrize(
