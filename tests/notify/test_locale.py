@@ -32,6 +32,7 @@ from watchdog.service.samples import as_home, find_cases
 from watchdog.sources.read import Sources
 from watchdog.sources.reasons import Unreadable
 from watchdog.sqlite.faults import Detail, Fault
+from watchdog.sqlite.notes import Doubt, Note, WitnessKind
 from watchdog.store.messages import News, Subject
 from watchdog.store.rows import pack_fields, unpack_fields
 from watchdog.text import harmless, redact
@@ -353,7 +354,9 @@ def test_durations_are_said_in_chinese(span: timedelta, chinese: str):
     assert read_words("zh").span(span) == chinese
 
 
-@pytest.mark.parametrize("keys", [Detail, Fault, Unreadable], ids=lambda keys: keys.__name__)
+@pytest.mark.parametrize(
+    "keys", [Detail, Fault, Note, Doubt, WitnessKind, Unreadable], ids=lambda keys: keys.__name__
+)
 def test_every_phrase_of_the_code_has_a_chinese_sentence(keys):
     known = read_words("zh").texts
     assert [key for key in keys if str(key) not in known] == []

@@ -9,13 +9,14 @@ from itertools import islice
 
 from watchdog.sqlite.format import INDEX_INTERIOR, INDEX_LEAF, Bad, Value
 from watchdog.sqlite.layout import Layout, best
+from watchdog.sqlite.notes import Doubt, Note, note
 from watchdog.sqlite.page_scan import FREE, UNKNOWN, Range, ScannedRow, Tree, hidden_bytes
 from watchdog.sqlite.rebuilt import Fresh
 from watchdog.sqlite.schema import quoted
 from watchdog.sqlite.survey import Survey, is_partial, stray_leaves
 
 SAMPLE = 16  # rows of a leaf without a tree that must all fit before it is given to a table
-AMBIGUOUS, GUESS = "it could belong to more than one table", "the order of its columns is a guess"
+AMBIGUOUS, GUESS = note(Doubt.AMBIGUOUS), note(Doubt.GUESS)
 
 
 @dataclass
@@ -109,7 +110,7 @@ class Adoption:
             width = max(len(row) for row in values)
             certain = len({layout.names[:width] for layout in fitting}) == 1
             if not certain:
-                self.says.append(f"the order of the columns of {fitting[0].table} is a guess")
+                self.says.append(note(Note.COLUMN_ORDER, table=fitting[0].table))
             self.parts[fitting[0].table].append(
                 TablePart(tree, fitting[0], "" if certain else GUESS, stray=True)
             )
@@ -240,7 +241,8 @@ class Losses(Adoption):
         named, strays = len(fresh.losses(name)), self.strays(name)
         # a row of a table without rowid that is there twice stands on a page that was written over another
         twice = tally.refused and not layout.rowid
-        lost = named + (1 if twice else tally.refused)
+        refused = 0 if name in self.complete and layout.rowid else tally.refused  # the list names them, too
+        lost = named + (1 if twice else refused)
         sure = max(0, (named if strays else lost) - self.disputed.get(name, 0))
         if name in self.complete or self.whole(name):
             tally.lost, tally.lost_most = sure, lost
@@ -267,8 +269,8 @@ class Losses(Adoption):
                 most = max(least, lost + tally.unplaced + hidden, before, min(most, holes + hidden))
         tally.lost, tally.lost_most = least, most
         if most:
-            words = f"between {least} and {most} rows" if most > least else f"{least} rows"
-            self.says.append(f"{name}: nothing in the file names every row; {words} are lost")
+            kind = Note.LOST_BETWEEN if most > least else Note.LOST_EXACTLY
+            self.says.append(note(kind, table=name, least=least, most=most))
 
     def whole(self, name: str) -> bool:
         """Whether the tree of a table was read to its last row."""

@@ -14,6 +14,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import asdict, replace
 from typing import Any
 
+from watchdog.model import packed
 from watchdog.sqlite import checks
 from watchdog.sqlite.damaged_file import Opened, open_damaged, widths
 from watchdog.sqlite.format import Bad, SchemaObject
@@ -29,6 +30,7 @@ from watchdog.sqlite.gate import (
     why_not,
 )
 from watchdog.sqlite.layout import Layout, layout_of
+from watchdog.sqlite.notes import Note, WitnessKind, note
 from watchdog.sqlite.page_scan import Tree
 from watchdog.sqlite.readonly import connect
 from watchdog.sqlite.rebuilt import Fresh, Tally, kept_in_doubt
@@ -43,7 +45,7 @@ from watchdog.sqlite.schema import (
 )
 from watchdog.sqlite.strategies import BY_SQLITE, OF_THE_FILE, SIDECARS, Built, Strategy, set_mode
 from watchdog.sqlite.survey import Survey
-from watchdog.sqlite.witnesses import NAMED, UNCOUNTED, Disagreement, WitnessKind, sentences
+from watchdog.sqlite.witnesses import NAMED, UNCOUNTED, Disagreement, sentences
 
 RESTORED = "restored from the backup"
 PAGE_SCAN = "page scan"
@@ -55,7 +57,7 @@ def repair(job: DatabaseRepair, tick: Tick) -> dict[str, Any]:
     chosen, tried, side = best_candidate(job, tick)
     side = side if _worth_keeping(side) else ""
     if chosen is None:
-        return asdict(RepairResult(tried=list(tried), side=side))
+        return asdict(RepairResult(tried=packed(tried), side=side))
     result = RepairResult(
         chosen.strategy,
         chosen.file,
@@ -67,8 +69,8 @@ def repair(job: DatabaseRepair, tick: Tick) -> dict[str, Any]:
             if item.witness not in UNCOUNTED
             and (item.witness is not WitnessKind.STRAY_PAGES or item.table not in chosen.tallies)
         ),
-        says=[*chosen.says, *kept_in_doubt(chosen.doubtful), *sentences(chosen.disagreements)],
-        tried=list(tried),
+        says=packed([*chosen.says, *kept_in_doubt(chosen.doubtful), *sentences(chosen.disagreements)]),
+        tried=packed(tried),
         side=side,
         corrected=chosen.corrected,
         uncounted=any(item.witness in UNCOUNTED for item in chosen.disagreements),
@@ -106,7 +108,7 @@ def best_candidate(job: DatabaseRepair, tick: Tick) -> tuple[Candidate | None, t
     for candidate in _candidates(job, tick):
         side = candidate.salvage or side
         if candidate.refused:
-            tried.append(f"tried and not good enough: {candidate.strategy} ({candidate.refused[0]})")
+            tried.append(note(Note.NOT_TAKEN, strategy=candidate.strategy, why=candidate.refused[0]))
             _remove(candidate.file)
         elif best is None or candidate.better_than(best):
             if best is not None:
@@ -214,7 +216,7 @@ def _restored(job: DatabaseRepair) -> Iterator[Candidate]:
         file,
         tallies,
         disagreements=(Disagreement(WitnessKind.BACKUP_ALONE, "", rows),),
-        says=("every row is as it was at the backup; what came later is not in it",),
+        says=(note(Note.AS_AT_BACKUP),),
         refused=tuple(reasons),
     )
 
@@ -275,12 +277,20 @@ def scan(job: DatabaseRepair, tick: Tick, walked: Survey | None) -> Candidate:
         least = {table: tally.saved + tally.reconstructed for table, tally in result.tallies.items()}
         refused = why_not(file, entries, least)
         if not sum(least.values()):
-            refused.append("not one row was found")
+            refused.append(note(Note.NOT_ONE_ROW))
         gone = {entry.name: _rows_under(survey, entry) for entry in wanted.gone if entry.type == "table"}
-        says = [
-            f"{entry.type} {entry.name}: not made, its table {entry.table} is not known" for entry in homeless
+        says: list[str] = [
+            note(Note.NOT_MADE, type=entry.type, name=entry.name, table=entry.table) for entry in homeless
         ]
-        says += wanted.says + list(result.says)
+        says += [
+            note(
+                Note.SQL_AS_KNOWN if entry not in wanted.gone else Note.SQL_GONE,
+                type=entry.type,
+                name=entry.name,
+            )
+            for entry in bad
+        ]
+        says += result.says
         says += [text for tally in result.tallies.values() for text in tally.says]
         doubtful = {name: dict(rows) for name, rows in fresh.doubtful.items() if rows}
         found = Candidate(

@@ -26,6 +26,7 @@ from watchdog.sqlite.format import (
     schema_row,
 )
 from watchdog.sqlite.journal import Journal, read_journal
+from watchdog.sqlite.notes import Note, note
 from watchdog.sqlite.page_scan import UNKNOWN, Pages, Tree
 from watchdog.sqlite.schema import is_making, put_right
 from watchdog.sqlite.wal import Wal, read_wal
@@ -89,7 +90,7 @@ def open_damaged(
     if not size_of_page:
         raise Bad("no page in it looks like a database page")
     if header is not None and header.page_size != size_of_page:
-        says.append(f"the header gives a page size of {header.page_size}, the pages have {size_of_page}")
+        says.append(note(Note.PAGE_SIZES, header=header.page_size, pages=size_of_page))
         header = replace(header, page_size=size_of_page)
     if not journal.hot and wal.page_size != size_of_page:
         frames = {}

@@ -19,6 +19,7 @@ from watchdog.sqlite.faults import Detail
 from watchdog.sqlite.format import Bad
 from watchdog.sqlite.grade import Deep
 from watchdog.sqlite.journal import read_journal
+from watchdog.sqlite.notes import Note, note
 from watchdog.sqlite.page_scan import ZEROED
 from watchdog.sqlite.readonly import Moved, connect, place
 from watchdog.sqlite.roots import foreign_rows
@@ -26,6 +27,7 @@ from watchdog.sqlite.survey import Survey
 from watchdog.sqlite.wal import read_wal
 from watchdog.values import Any
 
+_SAID = ("integrity", "fts", "doubts", "says")  # what carries phrases
 FTS_UP_TO = 256 << 20  # bytes of a file; above, the content of its full-text indexes is not checked
 
 
@@ -45,7 +47,8 @@ def examine(path: str, timeout: float = 3600, fts_up_to: int = FTS_UP_TO) -> Dee
     values: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in answer.items()
     }
-    return Deep(**{**values, "unknown": as_phrase(unpacked(answer["unknown"]))})
+    said = {key: tuple(map(as_phrase, unpacked(answer[key]))) for key in _SAID}
+    return Deep(**{**values, **said, "unknown": as_phrase(unpacked(answer["unknown"]))})
 
 
 def inspect(path: str, fts_up_to: int = FTS_UP_TO, tries: int = 3) -> Deep:
@@ -96,22 +99,22 @@ def _inspect(path: str, where: str, mode: str, fts_up_to: int) -> Deep:
     if rows or not has_fts:
         pass
     elif size > fts_up_to > 0:
-        says.append(
-            f"the content of the full-text indexes was not checked: the file has {size >> 20} MB, "
-            f"the limit is {fts_up_to >> 20} MB"
-        )
+        says.append(note(Note.FTS_NOT_CHECKED, size=size >> 20, limit=fts_up_to >> 20))
     else:
         found = fts_on_copy(where, mode) if fts_up_to else []
         fts += found if found is not None else []
         if found is None:
-            says.append("no room for a copy: the content of the full-text indexes was not checked")
+            says.append(note(Note.FTS_NO_ROOM))
     return Deep(
         integrity=rows,
         orphans=orphans,
         fts=tuple(fts),
         rows=counted,
         says=tuple(says),
-        doubts=tuple(f"{table} {rowid}: {why}" for table, rowid, why in doubts),
+        doubts=tuple(
+            note(Note.ALTERED_ROW if rowid else Note.ALTERED_UNNUMBERED, table=table, rowid=rowid, why=why)
+            for table, rowid, why in doubts
+        ),
         sqlite=version,
         torn_wal=torn,
     )
@@ -139,9 +142,7 @@ def _ignored_journal(path: str) -> tuple[str, ...]:
     """A journal whose header is damaged: SQLite would leave the unfinished transaction in the file."""
     with suppress(OSError), open(path + "-journal", "rb") as file, open(path, "rb") as main:
         if read_journal(file.fileno(), main.fileno()).header:
-            return (
-                "the header of the -journal is damaged: SQLite would not take the unfinished transaction back",
-            )
+            return (note(Note.JOURNAL_IGNORED),)
     return ()
 
 
@@ -233,4 +234,4 @@ def answer(asked: dict[str, Any], tick: object) -> dict[str, Any]:
     """The checks, in the child."""
     _as_owner(asked["path"])
     found = inspect(asked["path"], asked["fts_up_to"])
-    return vars(found) | {"unknown": packed(found.unknown)}
+    return vars(found) | {name: packed(vars(found)[name]) for name in ("unknown", *_SAID)}

@@ -78,6 +78,13 @@ class Detail(StrEnum):
     SQLITE_CANNOT = "database.detail.sqlite-cannot"
     ENDLESS = "database.detail.endless"
     CHECK_DIED = "database.detail.check-died"
+    HOT_JOURNAL = "database.detail.hot-journal"
+    LONG_WAL = "database.detail.long-wal"
+    WAL_SAVES = "database.detail.wal-saves"
+    SQLITE_SAYS = "database.detail.sqlite-says"
+    KEEP_WAL = "database.detail.keep-wal"
+    WAL_SHORT = "database.detail.wal-short"
+    WAL_IGNORED = "database.detail.wal-ignored"
 
 
 ENGLISH: Mapping[Fault, str] = {

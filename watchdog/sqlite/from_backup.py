@@ -9,11 +9,13 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
+from watchdog.model import packed
 from watchdog.sqlite import checks
 from watchdog.sqlite.format import SchemaObject, Text, Value
 from watchdog.sqlite.gate import DatabaseRepair, RepairResult, Tick, counts, why_not
 from watchdog.sqlite.inspect import observe
 from watchdog.sqlite.layout import Layout, layout_of
+from watchdog.sqlite.notes import Doubt, Note, note
 from watchdog.sqlite.page_scan import Pages, Range, Tree
 from watchdog.sqlite.readonly import connect, uri
 from watchdog.sqlite.rebuilt import Fresh, Tally
@@ -45,16 +47,14 @@ def merge(fresh: Fresh, backup: str, layout: Layout, gaps: Sequence[Range] | Non
             found = _by_rowid(source, layout.table, gaps, lost)
         put = [rowid for rowid in found if _put(fresh, source, theirs, rowid)]
     except sqlite3.Error as error:
-        return [f"the backup could not be read for {layout.table}: {error}"]
+        return [note(Note.BACKUP_UNREADABLE, table=layout.table, why=str(error))]
     finally:
         source.close()
     if not put:
         return []
     names = ", ".join(str(rowid) for rowid in put[:SHOWN]) + (" …" if len(put) > SHOWN else "")
-    doubt = "; any that were deleted on purpose since then are back" if gaps is not None else ""
-    return [
-        f"{layout.table}: {len(put)} rows put back from the backup as they were then{doubt} (rowid {names})"
-    ]
+    kind = Note.PUT_BACK if gaps is None else Note.PUT_BACK_ALL
+    return [note(kind, table=layout.table, rows=len(put), names=names)]
 
 
 def correct(fresh: Fresh, backup: str, layout: Layout) -> None:
@@ -104,7 +104,7 @@ def _put(fresh: Fresh, source: sqlite3.Connection, theirs: Layout, rowid: int) -
     row = source.execute(
         f"SELECT {', '.join(names)} FROM {quoted(theirs.table)} WHERE _rowid_ = ?", (rowid,)
     ).fetchone()
-    return row is not None and fresh.put(theirs, rowid, row, "it is as it was at the backup")
+    return row is not None and fresh.put(theirs, rowid, row, note(Doubt.OF_BACKUP))
 
 
 MANY = 50  # rows that differ from their copies: more is an older way of indexing, no damage
@@ -128,9 +128,9 @@ def compare(fresh: Fresh, pages: Pages, fills: list[tuple[checks.Fill, Tree]]) -
             if len(different) > MANY:
                 return
     for rowid, text in different:
-        why = doubtful.get(rowid) or "its text differs from both copies in the full-text indexes"
+        why = doubtful.get(rowid) or note(Doubt.OTHER_TEXT)
         if _put_back(fresh, fill, rowid, text):
-            fresh.correct(fill.table, rowid, "its text was put back from the full-text index")
+            fresh.correct(fill.table, rowid, Note.CORRECTED_TEXT)
         elif rowid not in doubtful:
             fresh.doubt(fill.table, rowid, why)
 
@@ -236,7 +236,7 @@ def _put_right(fresh: Fresh, source: sqlite3.Connection, layout: Layout, theirs:
                 f"UPDATE {quoted(layout.table)} SET {changes} WHERE _rowid_ = ?",
                 (*(other[number] for number in bad), rowid),
             )
-            fresh.correct(layout.table, rowid, "its text was put back from the backup")
+            fresh.correct(layout.table, rowid, Note.CORRECTED_BACKUP)
             corrected += 1
     return corrected
 
@@ -273,7 +273,7 @@ def _result(file: str, tallies: Mapping[str, Tally], refused: Sequence[str]) -> 
         return asdict(RepairResult(file=file, tried=tried))
     back = sum(tally.reconstructed for tally in tallies.values())
     since = sum(tally.saved for tally in tallies.values())
-    says = [f"{back} rows of the backup are back, beside {since} that were written since"]
+    says = packed([note(Note.HISTORY_BACK, back=back, since=since)])
     return asdict(RepairResult(PUT_BACK, file, counts(tallies, {}), says=says))
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from watchdog.sqlite import checks
 from watchdog.sqlite.adoption import KnownRows
 from watchdog.sqlite.format import SchemaObject
+from watchdog.sqlite.notes import Note, WitnessKind, note
 from watchdog.sqlite.readonly import connect
 from watchdog.sqlite.rebuilt import Tally
 from watchdog.sqlite.schema import (
     Reference,
 )
 from watchdog.sqlite.survey import Survey
-from watchdog.sqlite.witnesses import Disagreement, WitnessKind, testify
+from watchdog.sqlite.witnesses import Disagreement, testify
 
 Tick = Callable[[str], None]
 
@@ -43,8 +45,8 @@ class RepairResult:
     tables: dict[str, dict[str, int]] = field(default_factory=dict)
     doubtful: dict[str, list[int]] = field(default_factory=dict)
     contradicted: int = 0
-    says: list[str] = field(default_factory=list)
-    tried: list[str] = field(default_factory=list)
+    says: Sequence[Any] = ()  # packed phrases
+    tried: Sequence[Any] = ()  # packed phrases
     side: str = ""  # a file with what has no place in the tables
     corrected: int = 0
     uncounted: bool = False
@@ -167,7 +169,7 @@ def why_not(
             faults += checks.fts_content(db)
         have = {(kind, name.lower()) for kind, name in checks.schema(db)}
         faults += [
-            f"{entry.type} {entry.name} is missing"
+            note(Note.IS_MISSING, type=entry.type, name=entry.name)
             for entry in wanted
             if entry.sql
             and (entry.type, entry.name.lower()) not in have
@@ -175,7 +177,7 @@ def why_not(
         ]
         rows = checks.counts(db)
         faults += [
-            f"{table} has {rows.get(table, 0)} rows, the damaged file has {least}"
+            note(Note.FEWER_ROWS, table=table, rows=rows.get(table, 0), least=least)
             for table, least in at_least.items()
             if rows.get(table, 0) < least
         ]

@@ -145,14 +145,14 @@ def grade(
         first, rest = "", [text for text in (first, *rest) if text]
     detail = [*rest, *seen.says, *(deep.says if deep else ())]
     if seen.wal_saves:
-        detail.append(
-            "the header in the file is bad, but the -wal holds a good page 1: it heals at the next "
-            "checkpoint; do nothing, and never remove the -wal"
-        )
+        english = "the header in the file is bad, but the -wal holds a good page 1: it heals at the next checkpoint; do nothing, and never remove the -wal"
+        detail.append(phrase(Detail.WAL_SAVES, english))
     if deep:
-        detail += [f"integrity_check: {row}" for row in deep.integrity[:20]]
+        detail += [
+            phrase(Detail.SQLITE_SAYS, "integrity_check: {row}", row=row) for row in deep.integrity[:20]
+        ]
     if seen.wal_fault:
-        detail.append(seen.wal_fault + "; keep the file")
+        detail.append(phrase(Detail.KEEP_WAL, "{why}; keep the file", why=seen.wal_fault))
     return Verdict(
         seen.path,
         best,

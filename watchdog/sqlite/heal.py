@@ -7,13 +7,15 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from watchdog.errors import WatchdogError
+from watchdog.model import as_phrase, unpacked
 from watchdog.sqlite import backup, checks, sandbox, swap
 from watchdog.sqlite.adoption import KnownRows
 from watchdog.sqlite.backup import SnapshotReport, snapshot
@@ -23,6 +25,7 @@ from watchdog.sqlite.gate import DatabaseRepair, RepairResult
 from watchdog.sqlite.grade import Deep, Verdict, drift
 from watchdog.sqlite.inspect import look, observe
 from watchdog.sqlite.migrate import MigrateReport, migrate
+from watchdog.sqlite.notes import Note, note
 from watchdog.sqlite.schema import Reference, is_virtual, nearest, releases
 from watchdog.sqlite.strategies import AS_IT_IS
 from watchdog.sqlite.swap import UndoReport, undo
@@ -173,7 +176,7 @@ class _Healing:
         before = replace(after, grade="damaged", fault=done.why)
         tables = {name: TableResult(**rows) for name, rows in done.tables.items()}
         named = sum(rows.doubtful for rows in tables.values())
-        says = ("a repair that was cut short is finished now", *done.says)
+        says = (note(Note.REPAIR_FINISHED), *done.says)
         return HealReport(
             self.path,
             before,
@@ -196,7 +199,9 @@ class _Healing:
             self.tick("looking")
             before = self._look()
             if before.grade == "well" and not before.anew:
-                return HealReport(self.path, before, before, says=("nothing to heal",), dry_run=dry_run)
+                return HealReport(
+                    self.path, before, before, says=(note(Note.NOTHING_TO_HEAL),), dry_run=dry_run
+                )
             self._refuse(before, dry_run)
             return self._heal(before, dry_run)
         except OSError as error:
@@ -268,10 +273,13 @@ class _Healing:
         report = self._reported(before, result, dry_run)
         if _only_to_report(before, result):
             only_columns = before.grade == "drifted"
-            why = _MIGRATE if only_columns else "nothing here can be healed without deleting rows"
-            return HealReport(self.path, before, before, says=(why, *result.tried), dry_run=dry_run)
+            altered = any(reason.key == Fault.CONTENT for reason in before.faults)
+            why = note(
+                Note.ONLY_COLUMNS if only_columns else Note.ALTERED_STAY if altered else Note.ORPHANS_STAY
+            )
+            return HealReport(self.path, before, before, says=(why, *_said(result.tried)), dry_run=dry_run)
         if lacks_history and not result.strategy:
-            return HealReport(self.path, before, before, says=tuple(result.tried), dry_run=dry_run)
+            return HealReport(self.path, before, before, says=_said(result.tried), dry_run=dry_run)
         if dry_run:
             return report
         if not result.strategy:
@@ -298,7 +306,7 @@ class _Healing:
         return DatabaseRepair(str(original), str(self.work), before.kind, self.reference, known, extra=extra)
 
     def _reported(self, before: Verdict, result: RepairResult, dry_run: bool) -> HealReport:
-        says = (*result.tried, *result.says)
+        says = (*_said(result.tried), *_said(result.says))
         return HealReport(
             self.path,
             before,
@@ -318,9 +326,7 @@ class _Healing:
         if manifest is None:
             raise WatchdogError(f"{self.path}: the quarantine {saved} cannot be read; the file is untouched")
         if manifest.healed and not manifest.undone:
-            says.append(
-                f"these very bytes were healed before ({manifest.at}): something writes them again; find out what"
-            )
+            says.append(note(Note.HEALED_BEFORE, at=manifest.at))
         done = replace(
             manifest,
             why=report.before.fault,
@@ -345,21 +351,20 @@ class _Healing:
 
     def _set_aside(self, before: Verdict, saved: Path, size: int, result: RepairResult) -> HealReport:
         """Nothing readable and no backup: an empty name lets Hermes start, the bytes stay in quarantine."""
-        says = (*result.tried, *_keep(result.side, saved, self.path))
+        says = (*_said(result.tried), *_keep(result.side, saved, self.path))
         if not size or not os.path.exists(self.path):
-            nothing = "there is nothing in the file and no backup of it: nothing was done"
+            nothing = note(Note.NOTHING_THERE)
             return HealReport(self.path, before, before, quarantine=str(saved), says=(*says, nothing))
         swap.set_aside(self.path)
         fault = "set aside; Hermes will start with an EMPTY database"
         after = replace(before, grade="unknown", fault=fault, detail=(), faults=())
-        loud = (
-            f"NOTHING COULD BE READ and there is no backup: the file was set aside to {saved}. Hermes will start "
-            "empty. Keep the quarantine; db undo puts the file back"
-        )
+        loud = note(Note.SET_ASIDE, path=str(saved))
         return HealReport(self.path, before, after, SET_ASIDE, {}, str(saved), (*says, loud))
 
 
-_MIGRATE = "only columns are missing: db migrate adds them"
+def _said(packed: Sequence[Any]) -> tuple[str, ...]:
+    """What a child said."""
+    return tuple(map(as_phrase, unpacked(list(packed))))
 
 
 def _megabytes(size: int) -> str:
@@ -417,6 +422,4 @@ def _keep(side: str, saved: Path, path: str) -> list[str]:
     kept = saved / "salvaged.db"
     shutil.copyfile(side, kept)
     backup.give(kept, swap.owner_of(path), 0o600)
-    return [
-        f"texts and keys of rows that are lost, and what could not go back into its table, are kept in {kept}"
-    ]
+    return [note(Note.KEPT_ASIDE, path=str(kept))]

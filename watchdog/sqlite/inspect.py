@@ -258,7 +258,10 @@ def _hot_journal(fd: int, path: str, files: ExitStack) -> tuple[int, Journal] | 
 
 def _read_rolled_back(seen: Observation, fd: int, journal_fd: int, journal: Journal) -> Observation:
     """The database as it was before the transaction that did not end."""
-    says = "a crash left a -journal: the next opener takes the unfinished transaction back; never remove it"
+    english = (
+        "a crash left a -journal: the next opener takes the unfinished transaction back; never remove it"
+    )
+    says = phrase(Detail.HOT_JOURNAL, english)
     seen = replace(seen, journal=os.fstat(journal_fd).st_size, says=(*seen.says, says))
     image = Image(fd, journal.page_size, 0, journal.pages, Overlay(journal_fd, journal.frames))
     try:
@@ -282,7 +285,8 @@ def _schema(seen: Observation, image: Image, header: Header, wal: Wal) -> Observ
         entries = read_schema(image, ENCODINGS[header.encoding])
     except (Bad, ValueError) as error:
         if not wal.complete:
-            return replace(seen, says=("the -wal is long and nobody indexes it; the schema was not read",))
+            english = "the -wal is long and nobody indexes it; the schema was not read"
+            return replace(seen, says=(phrase(Detail.LONG_WAL, english),))
         return replace(
             seen,
             schema_fault=phrase(Detail.SCHEMA_UNREADABLE, "the schema cannot be read: {why}", why=str(error)),

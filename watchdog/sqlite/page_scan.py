@@ -35,17 +35,41 @@ from watchdog.sqlite.format import (
     varint,
 )
 from watchdog.sqlite.layout import Layout, impossible
+from watchdog.sqlite.notes import Doubt, note
 
 UNKNOWN, TREE, OVERFLOW, FREE, CONTESTED = range(5)
 DEEPEST = 20
 SMALLEST = 4  # bytes of a cell, as SQLite counts them
-HIDDEN = "bytes of its page belong to no row and are not free"
-OVERLAPS = "it overlaps another row"
-DOUBLE = "its page is there twice: one of the two was written over another page"
-FREED = "its bytes look like those of a deleted row"
-MISPLACED = "its number does not fit its place on the page"
-ZEROED = "a page of its content reads as zeros"
-STALE = "its page is older than the last commit in the -wal"
+(
+    HIDDEN,
+    OVERLAPS,
+    DOUBLE,
+    FREED,
+    MISPLACED,
+    ZEROED,
+    STALE,
+    BESIDE,
+    CHAIN_END,
+    STRANGE_SIGNS,
+    HOLE,
+    NOT_TEXT,
+) = map(
+    note,
+    (
+        Doubt.HIDDEN,
+        Doubt.OVERLAPS,
+        Doubt.DOUBLE,
+        Doubt.FREED,
+        Doubt.MISPLACED,
+        Doubt.ZEROED,
+        Doubt.STALE,
+        Doubt.BESIDE,
+        Doubt.CHAIN_END,
+        Doubt.STRANGE_SIGNS,
+        Doubt.HOLE,
+        Doubt.NOT_TEXT,
+    ),
+)
 Range = tuple[int | None, int | None]  # rowids above the first and up to the second
 Key = int | tuple  # a rowid, or the values of an index entry as they sort
 
@@ -305,11 +329,16 @@ class Pages:
             except (Bad, IndexError, struct.error):
                 continue
         found = []
-        for root in [number for number in tops if number not in below] + leaves:
+        roots = [number for number in tops if number not in below] + leaves
+        for root in roots:
             tree = Tree("", root, table)
             if self.claims[root] == UNKNOWN:
                 self.walk(tree)
-            if tree.leaves:
+            if len(tree.missing) > len(tree.leaves):
+                # an interior page that hardly leads to any leaf is of another time, or another place
+                self.release(tree)
+                roots += [number for number in (*tree.above, *tree.inner, *tree.leaves) if number != root]
+            elif tree.leaves:
                 found.append(tree)
         return found
 
@@ -469,7 +498,7 @@ class Pages:
             elif not row.doubt and (
                 (before and before[2].values is None) or (after and after[2].values is None)
             ):
-                row.doubt = "it lies beside destroyed bytes"
+                row.doubt = BESIDE
         yield from (row for _, _, row in found)
 
     def _unreadable(self, page: Page, at: int) -> str:
@@ -501,7 +530,7 @@ class Pages:
             return ""
         texts = (value for value in values if isinstance(value, str))
         strange = any(category(char) in ("Cn", "Co") for text in texts for char in text if char > "\x7f")
-        return "its text has signs that do not exist" if strange else ""
+        return STRANGE_SIGNS if strange else ""
 
     def _endless(self, cell: Cell) -> ScannedRow | None:
         """A row whose pages are all there and belong to no other row, though the last one does not say that it is the
@@ -515,9 +544,7 @@ class Pages:
             values = read_record(payload(self.image, cell, endless=True), self.encoding)
         except Bad:
             return None
-        return ScannedRow(
-            cell.rowid, values, doubt_about(values) or "its overflow chain does not end where the row does"
-        )
+        return ScannedRow(cell.rowid, values, doubt_about(values) or CHAIN_END)
 
 
 def _rising(found: Sequence[tuple[int, int, ScannedRow]]) -> bool:
@@ -559,9 +586,9 @@ def doubt_about(values: Sequence[Value]) -> str:
     for value in values:
         if type(value) is str:
             if "\0\0\0\0\0\0\0\0" in value:
-                return "its text has a hole of zeros"
+                return HOLE
         elif type(value) is Text:
-            return "its text is not valid UTF-8"
+            return NOT_TEXT
     return ""
 
 

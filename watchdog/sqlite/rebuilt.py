@@ -11,6 +11,7 @@ from watchdog.sqlite import checks
 from watchdog.sqlite.damaged_file import Opened
 from watchdog.sqlite.format import SchemaObject, Text, Value
 from watchdog.sqlite.layout import Layout
+from watchdog.sqlite.notes import Note, note
 from watchdog.sqlite.page_scan import ScannedRow
 from watchdog.sqlite.readonly import connect
 from watchdog.sqlite.schema import is_virtual, make, quoted, shadows
@@ -187,17 +188,19 @@ class Fresh:
 
     def doubt(self, table: str, rowid: int, why: str) -> None:
         """A saved row turns out to be not what was written."""
-        self.doubtful.setdefault(table, {})[rowid] = why
+        if rowid in self.doubtful.setdefault(table, {}):
+            return
+        self.doubtful[table][rowid] = why
         self.tallies[table].saved -= 1
         self.tallies[table].reconstructed += 1
 
-    def correct(self, table: str, rowid: int, how: str) -> None:
+    def correct(self, table: str, rowid: int, how: Note) -> None:
         """Count a row, in doubt or found to be altered, whose content was taken from another copy."""
         if self.doubtful.get(table, {}).pop(rowid, None) is None:
             self.tallies[table].saved -= 1
             self.tallies[table].reconstructed += 1
         self.corrected += 1
-        self._say(table, f"{table} {rowid}: {how}")
+        self._say(table, note(how, table=table, rowid=rowid))
 
     def _say(self, table: str, text: str) -> None:
         if len(self.tallies[table].says) < SHOWN:
@@ -280,14 +283,15 @@ class Fresh:
 
 def kept_in_doubt(doubtful: Mapping[str, Mapping[int, str]]) -> list[str]:
     """The doubtful rows for people, one line per table and reason; rows without a rowid are only counted."""
-    lines = []
+    lines: list[str] = []
     for table, rows in doubtful.items():
         for why in dict.fromkeys(rows.values()):
             ids = sorted(rowid for rowid in rows if rows[rowid] == why)
             named = [str(rowid) for rowid in ids if rowid >= 0][:SHOWN]
-            more = f" and {len(ids) - len(named)} more" if named and len(ids) > len(named) else ""
-            which = ", ".join(named) + more if named else "1 row" if len(ids) == 1 else f"{len(ids)} rows"
-            lines.append(f"{table} {which}: kept, but {why}")
+            more = len(ids) - len(named)
+            kind = Note.KEPT_COUNTED if not named else Note.KEPT_MORE if more else Note.KEPT
+            which = {"rows": more} if not named else {"rowids": ", ".join(named), "more": more}
+            lines.append(note(kind, table=table, why=why, **which))
     return lines
 
 

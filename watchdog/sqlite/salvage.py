@@ -15,6 +15,7 @@ from watchdog.sqlite.carve import carve
 from watchdog.sqlite.format import Bad, Value, read_page, read_record
 from watchdog.sqlite.from_backup import compare, correct, merge
 from watchdog.sqlite.layout import Layout, best, impossible
+from watchdog.sqlite.notes import Doubt, Note, note
 from watchdog.sqlite.page_scan import (
     DOUBLE,
     FREE,
@@ -32,7 +33,6 @@ from watchdog.sqlite.survey import Survey, is_partial, last_integer, payloads, s
 from watchdog.sqlite.witnesses import UNKNOWN as UNKNOWN_TABLE
 
 MOST_CARVED = 4000  # pages that are searched for rows byte by byte
-LOOSE = "its page belongs to no tree and is not listed as free"
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class _Salvage(Losses):
             elif row.doubt in (MISPLACED, DOUBLE):
                 self.misplaced.append((part, row))
             elif len(row.values) in widths:
-                fresh.put(layout, row.rowid, row.values, "it may be an entry of an index, not a row")
+                fresh.put(layout, row.rowid, row.values, note(Doubt.INDEX_ENTRY))
             elif doubt or not layout.rowid:
                 if not fresh.put(layout, row.rowid, row.values, doubt):
                     self._refused(layout, row.rowid, row.values, part.stray)
@@ -167,8 +167,10 @@ class _Salvage(Losses):
         if layout.rowid and self.fresh.same(layout, rowid, values):
             return
         self.fresh.aside(layout, rowid, values, "another row has its key")
-        if stray:
-            return  # a leaf without a tree may be an old copy; a row of the tree was there
+        if stray:  # a leaf without a tree may be an old copy; a row of the tree was there
+            if layout.rowid and self.in_gap(layout.table, [rowid]) and self.fresh.has(layout.table, rowid):
+                self.fresh.doubt(layout.table, rowid, note(Doubt.TWO_ROWS))
+            return
         if layout.rowid and not self.fresh.has(layout.table, rowid):
             self.fresh.lose(layout.table, rowid)
         else:
@@ -253,6 +255,10 @@ class _Salvage(Losses):
         if not layout.rowid:
             return
         votes, lists = self._witnesses(name)
+        if name in self.complete:  # a number read from a destroyed row that no list has is itself destroyed
+            for rowid in self.fresh.losses(name):
+                if rowid not in votes:
+                    self.fresh.forget(name, rowid)
         gone = self.fresh.absent(name, votes)
         incomplete = name not in self.complete
         torn = bool(self.survey.trees[name].missing) and incomplete
@@ -272,9 +278,7 @@ class _Salvage(Losses):
             for rowid, values in carve(
                 self.pages.image.page(number), self.pages.image, layout, self.pages.encoding
             ):
-                if wanted(rowid) and self._bring_back(
-                    layout, rowid, values, "it was found on a page whose header is gone"
-                ):
+                if wanted(rowid) and self._bring_back(layout, rowid, values, note(Doubt.HEADERLESS)):
                     self._forget_numbers(name, number)
         sure = hiding or self.fresh.tallies[name].unplaced
         open_gaps = bool(self.survey.trees[name].missing) and not self.accounted(name)
@@ -329,7 +333,7 @@ class _Salvage(Losses):
             self.pages.claim_overflow(leaf)
             for row in self.pages.rows(leaf):
                 if row.values is not None:
-                    self._bring_back(layout, row.rowid, row.values, row.doubt or LOOSE)
+                    self._bring_back(layout, row.rowid, row.values, row.doubt or note(Doubt.LOOSE))
             self.pages.claims[number] = TREE
 
     def _hiding(self, name: str) -> list[int]:
@@ -356,9 +360,7 @@ class _Salvage(Losses):
                     fits = row.values is not None and best([layout], [row.values])
                     if not fits or not wanted(row.rowid) or (claim == FREE and row.rowid not in gone):
                         continue
-                    doubt = row.doubt or (
-                        "it was found on a page that is listed as free" if claim == FREE else ""
-                    )
+                    doubt = row.doubt or (note(Doubt.LISTED_FREE) if claim == FREE else "")
                     self._bring_back(layout, row.rowid, row.values or (), doubt)
 
     def _witnesses(self, name: str) -> tuple[Counter[int], list[set[int]]]:
@@ -426,7 +428,7 @@ class _Salvage(Losses):
             for column, value in known.items():
                 fresh.note(name, rowid, "lost; from an index", column, value)
         if put:
-            self.says.append(f"{name}: {put} rows put together from their indexes")
+            self.says.append(note(Note.TOGETHER, table=name, rows=put))
         self._note_texts(name, lost)
 
     def _note_texts(self, name: str, lost: set[int]) -> None:

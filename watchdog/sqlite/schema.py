@@ -223,7 +223,6 @@ class WantedSchema:
     entries: list[SchemaObject]
     borrowed: set[str] = field(default_factory=set)  # names whose SQL is not the file's own
     gone: list[SchemaObject] = field(default_factory=list)  # whose definition is lost
-    says: list[str] = field(default_factory=list)
 
 
 def entries_for(
@@ -251,12 +250,7 @@ def entries_for(
         wanted.entries.append(SchemaObject(entry.type, entry.name, entry.table, entry.sql))
         wanted.borrowed.add(entry.name)
     for entry in bad:
-        known = (entry.type, entry.name.lower()) in have
-        wanted.says.append(
-            f"what the schema says of {entry.type} {entry.name} cannot be read; "
-            + ("it is made as Hermes or the backup has it" if known else "it could not be made again")
-        )
-        if not known:
+        if (entry.type, entry.name.lower()) not in have:
             wanted.gone.append(entry)
     return wanted
 

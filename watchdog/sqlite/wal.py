@@ -6,6 +6,8 @@ import os
 import struct
 from collections.abc import Mapping
 
+from watchdog.model import phrase
+from watchdog.sqlite.faults import Detail
 from watchdog.sqlite.format import SIZES
 from watchdog.values import dataclass, field, replace
 
@@ -37,14 +39,18 @@ def read_wal(fd: int, most: int = 0, verify: bool = True) -> Wal:
         return Wal()
     head = os.pread(fd, 32, 0)
     if len(head) < 32:
-        return Wal(size=size, fault=f"the -wal has {size} bytes, less than its own header")
+        return Wal(
+            size=size,
+            fault=phrase(Detail.WAL_SHORT, "the -wal has {size} bytes, less than its own header", size=size),
+        )
     magic, _, page_size, _, salt1, salt2, sum1, sum2 = struct.unpack(">8I", head)
     order = ">" if magic & 1 else "<"
     sound = magic in WAL_MAGIC and page_size in SIZES and checksum(head[:24], order) == (sum1, sum2)
     if not sound:
         known = _chain(fd, size, head) if verify else None
         if known is None:
-            return Wal(size=size, fault="the header of the -wal is damaged; SQLite ignores such a WAL")
+            english = "the header of the -wal is damaged; SQLite ignores such a WAL"
+            return Wal(size=size, fault=phrase(Detail.WAL_IGNORED, english))
         page_size, order, (salt1, salt2), (sum1, sum2) = known
     frames: dict[int, int] = {}
     pending: dict[int, int] = {}

@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from watchdog.sqlite import checks
 from watchdog.sqlite.damaged_file import open_damaged
 from watchdog.sqlite.format import Bad, read_record
 from watchdog.sqlite.full_text import OtherWords, compare_words
 from watchdog.sqlite.layout import best
+from watchdog.sqlite.notes import Doubt, WitnessKind, note
 from watchdog.sqlite.page_scan import ZEROED, Pages, Tree
 from watchdog.sqlite.readonly import connect
 from watchdog.sqlite.schema import quoted
@@ -147,10 +147,10 @@ def _compare(survey: Survey, of: tuple[str, str], other: tuple[Pages, Tree], fou
     found.lost.setdefault(table, Counter()).update(named - present)
     doubtful = found.doubtful.setdefault(table, {})
     for number in sorted(named & present if tree.root else ()):
-        doubtful.setdefault(number, f"the index {index} has another key for it")
+        doubtful.setdefault(number, note(Doubt.OTHER_KEY, index=index))
     if whole:
         for number in sorted(here - named):
-            doubtful.setdefault(number, f"the index {index} does not name it")
+            doubtful.setdefault(number, note(Doubt.NOT_NAMED, index=index))
 
 
 def _width(record: bytes, encoding: str) -> int:
@@ -234,9 +234,9 @@ def _hear_full_text(survey: Survey, db: sqlite3.Connection, candidate: str, foun
             for rowid in sorted(words.altered):
                 # where another full text has the same words as the row, this one is the damaged copy
                 if all(rowid in other.altered for _, other in texts if rowid in other.named):
-                    doubtful.setdefault(rowid, f"the full text {fts} has other words for it")
+                    doubtful.setdefault(rowid, note(Doubt.OTHER_WORDS, index=fts))
             for rowid in sorted(words.unnamed if table not in found.proven else ()):
-                doubtful.setdefault(rowid, f"the full text {fts} does not name it")
+                doubtful.setdefault(rowid, note(Doubt.NOT_IN_TEXT, index=fts))
 
 
 def _ask_full_text(db: sqlite3.Connection, found: Testimony) -> None:
@@ -318,29 +318,6 @@ def _hear_foreign_keys(db: sqlite3.Connection, found: Testimony) -> None:
             found.disagreements.append(Disagreement(WitnessKind.FOREIGN_KEYS, parent, len(missing)))
 
 
-class WitnessKind(StrEnum):
-    """What disagrees with a healed copy."""
-
-    INDEX = "index"
-    SEQUENCE = "sequence"
-    FOREIGN_KEYS = "foreign-keys"
-    STRAY_PAGES = "stray-pages"
-    FREE_PAGES = "free-pages"
-    EMPTY = "empty"
-    BACKUP = "backup"
-    BACKUP_ALONE = "backup-alone"
-    WAL = "wal"
-    WAL_END = "wal-end"
-    WAL_HEADER = "wal-header"
-    JOURNAL = "journal"
-    SECTORS = "sectors"
-    SCHEMA = "schema"
-    OTHER_SCHEMA = "other-schema"
-    TABLE = "table"
-    HOMELESS = "homeless"
-    STRAY_INDEX = "stray-index"
-
-
 # These tell that something is missing, not how many rows.
 UNCOUNTED = frozenset(
     {
@@ -372,28 +349,6 @@ UNKNOWN = "a table that is not known"
 def sentences(disagreements: Sequence[Disagreement]) -> list[str]:
     """Each disagreement for people."""
     return [
-        _SENTENCES[item.witness].format(table=item.table or UNKNOWN, rows=item.rows, name=item.name)
+        note(item.witness, table=item.table or UNKNOWN, rows=item.rows, name=item.name)
         for item in disagreements
     ]
-
-
-_SENTENCES = {
-    WitnessKind.INDEX: "{table}: the index {name} of the damaged file names other rows ({rows})",
-    WitnessKind.SEQUENCE: "{table}: {rows} numbers were given at its end that no row has; such rows were deleted or are lost",
-    WitnessKind.FOREIGN_KEYS: "{table}: other rows refer to {rows} of its rows that are not there",
-    WitnessKind.STRAY_PAGES: "{table}: pages that belong to no table hold {rows} rows that fit it; they were deleted, or are lost",
-    WitnessKind.FREE_PAGES: "{table}: {rows} rows lie on pages that are listed as free; they may have been deleted, and are kept",
-    WitnessKind.EMPTY: "{table}: it has no rows, and the index {name} that would prove it is destroyed",
-    WitnessKind.BACKUP: "{table}: the last backup has {rows} rows more; they were deleted since, or are lost",
-    WitnessKind.BACKUP_ALONE: "all {rows} rows are those of the backup; what came later is lost",
-    WitnessKind.WAL_HEADER: "the header of the -wal is damaged: rows that were only there are lost; it is kept beside the broken file",
-    WitnessKind.WAL_END: "the last transaction in the -wal is damaged: its rows are lost, if it was finished",
-    WitnessKind.WAL: "a frame of the -wal is damaged: of {rows} pages only an older state is left",
-    WitnessKind.JOURNAL: "a record of the -journal is damaged: the last transaction could not be taken back as a whole",
-    WitnessKind.SCHEMA: "a part of the list of tables is gone: a table that only it named is not in this report",
-    WitnessKind.OTHER_SCHEMA: "the list of tables does not fit the pages of the file: it is of another database, or of another time; rows may be missing, or stand in another table of the same shape",
-    WitnessKind.TABLE: "{table}: an index or a trigger names it, but how it was made is lost; its rows are not in the new file",
-    WitnessKind.HOMELESS: "{table}: {rows} rows could be of any of these; they are in salvaged.db beside the broken file",
-    WitnessKind.STRAY_INDEX: "an index that nothing names any more names {rows} rows; of which table is not known",
-    WitnessKind.SECTORS: "{rows} bytes of the file could not be read from the disk",
-}
