@@ -53,7 +53,8 @@ def run_undo(args: argparse.Namespace) -> int:
             )
         )
     else:
-        print("\n".join(report.says))
+        reader = db_report.reader_of_db(args)
+        print("\n".join(map(reader.phrase, report.says)))
     return WELL if report.ok else WRONG
 
 

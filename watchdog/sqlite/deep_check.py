@@ -48,7 +48,8 @@ def examine(path: str, timeout: float = 3600, fts_up_to: int = FTS_UP_TO) -> Dee
         key: tuple(value) if isinstance(value, list) else value for key, value in answer.items()
     }
     said = {key: tuple(map(as_phrase, unpacked(answer[key]))) for key in _SAID}
-    return Deep(**{**values, **said, "unknown": as_phrase(unpacked(answer["unknown"]))})
+    reasons = {key: as_phrase(unpacked(answer[key])) for key in ("unknown", "broken")}
+    return Deep(**{**values, **said, **reasons})
 
 
 def inspect(path: str, fts_up_to: int = FTS_UP_TO, tries: int = 3) -> Deep:
@@ -64,9 +65,9 @@ def inspect(path: str, fts_up_to: int = FTS_UP_TO, tries: int = 3) -> Deep:
                 return Deep(integrity=(str(error),), sqlite=sqlite3.sqlite_version)
             return Deep(unknown=_words(error), sqlite=sqlite3.sqlite_version)
         except UnicodeDecodeError:
-            return Deep(broken="SQLite cannot open it: the schema is not text", sqlite=sqlite3.sqlite_version)
+            return Deep(broken=note(Note.SCHEMA_NOT_TEXT), sqlite=sqlite3.sqlite_version)
         except OSError as error:
-            return Deep(unknown=f"cannot read it: {error.strerror}", sqlite=sqlite3.sqlite_version)
+            return Deep(unknown=_unreadable(error), sqlite=sqlite3.sqlite_version)
     changing = phrase(Detail.CHANGING, "it keeps changing while it is looked at; look again in a minute")
     return Deep(unknown=changing, sqlite=sqlite3.sqlite_version)
 
@@ -80,7 +81,7 @@ def _inspect(path: str, where: str, mode: str, fts_up_to: int) -> Deep:
             db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         except sqlite3.Error as error:
             if checks.is_damage(error, folder):
-                return Deep(broken=f"SQLite cannot open it: {error}", sqlite=version)
+                return Deep(broken=note(Note.CANNOT_OPEN, why=str(error)), sqlite=version)
             raise
         has_fts = bool(checks.fills(checks.schema(db)))
         rows = checks.integrity(db) or foreign_rows(path) or _ignored_wal(path) or _ignored_journal(path)
@@ -202,6 +203,10 @@ def fts_on_copy(where: str, mode: str) -> list[str] | None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _unreadable(error: OSError) -> str:
+    return phrase(Detail.CANNOT_READ, "cannot read it: {why}", why=error.strerror or str(error))
+
+
 def _words(error: sqlite3.Error) -> str:
     text = str(error)
     if "locked" in text or "busy" in text:
@@ -234,4 +239,4 @@ def answer(asked: dict[str, Any], tick: object) -> dict[str, Any]:
     """The checks, in the child."""
     _as_owner(asked["path"])
     found = inspect(asked["path"], asked["fts_up_to"])
-    return vars(found) | {name: packed(vars(found)[name]) for name in ("unknown", *_SAID)}
+    return vars(found) | {name: packed(vars(found)[name]) for name in ("unknown", "broken", *_SAID)}

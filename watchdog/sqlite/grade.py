@@ -255,11 +255,14 @@ def _deep_faults(deep: Deep, before: Mapping, when: str) -> Iterator[tuple[str, 
     if deep.torn_wal[1]:
         yield "damaged", fault(Fault.TORN_WAL, frame=deep.torn_wal[0], behind=deep.torn_wal[1])
     if deep.integrity:
-        yield "damaged", fault(Fault.INTEGRITY, count=_count(deep.integrity), first=deep.integrity[0])
+        yield (
+            "damaged",
+            fault(Fault.INTEGRITY, count=_count(deep.integrity, _FAULTS), first=deep.integrity[0]),
+        )
     for text in deep.fts:
         yield "damaged", fault(Fault.FULL_TEXT, why=text)
     if deep.doubts:
-        yield "damaged", fault(Fault.CONTENT, count=_count(deep.doubts, "row"), first=deep.doubts[0])
+        yield "damaged", fault(Fault.CONTENT, count=_count(deep.doubts, _ROWS), first=deep.doubts[0])
     if deep.orphans:
         yield "damaged", fault(Fault.ORPHANS, rows=deep.orphans)
     for table, rows in before.items():
@@ -268,11 +271,14 @@ def _deep_faults(deep: Deep, before: Mapping, when: str) -> Iterator[tuple[str, 
             yield "damaged", fault(Fault.NO_ROWS, table=table, rows=rows, when=when)
 
 
-def _count(rows: Sequence[str], what: str = "fault") -> str:
-    return (
-        f"1 {what}"
-        if len(rows) == 1
-        else f"{len(rows)} {what}s"
-        if len(rows) < 100
-        else f"100 {what}s or more"
-    )
+_FAULTS = (
+    (Detail.ONE_FAULT, "1 fault"),
+    (Detail.FAULTS, "{count} faults"),
+    (Detail.MANY_FAULTS, "100 faults or more"),
+)
+_ROWS = ((Detail.ONE_ROW, "1 row"), (Detail.ROWS, "{count} rows"), (Detail.MANY_ROWS, "100 rows or more"))
+
+
+def _count(rows: Sequence[str], forms: Sequence[tuple[Detail, str]]) -> str:
+    key, english = forms[0 if len(rows) == 1 else 1 if len(rows) < 100 else 2]
+    return phrase(key, english, count=len(rows))

@@ -75,8 +75,11 @@ def look(
         return Verdict(
             path,
             "unknown",
-            "started from inside the gateway: closing a file there drops the gateway's own "
-            "locks on it; run the watchdog from system cron",
+            phrase(
+                Detail.IN_GATEWAY,
+                "started from inside the gateway: closing a file there drops the gateway's own locks on it; run the "
+                "watchdog from system cron",
+            ),
             sqlite=sqlite3.sqlite_version,
         )
     if taken is None:
@@ -165,7 +168,7 @@ def observe(path: str, taken: holders.Scan | None = None, tries: int = TRIES) ->
             )
         return replace(seen, absent=True, wal_size=_size(path + "-wal"), deleted=_deleted(path, taken))
     except OSError as error:
-        return replace(seen, unknown=f"cannot look: {error.strerror}")
+        return replace(seen, unknown=_why(Detail.CANNOT_SEE, "cannot look: {why}", error))
     if not stat.S_ISREG(status.st_mode):
         what = {
             stat.S_IFDIR: "a directory",
@@ -202,7 +205,11 @@ def observe(path: str, taken: holders.Scan | None = None, tries: int = TRIES) ->
     except OSError as error:
         if isinstance(error, FileNotFoundError) and tries:
             return observe(path, taken, tries - 1)  # the last connection removed the -wal; retry
-        return replace(seen, unknown=f"cannot read it: {error.strerror}")
+        return replace(seen, unknown=_why(Detail.CANNOT_READ, "cannot read it: {why}", error))
+
+
+def _why(key: Detail, english: str, error: OSError) -> str:
+    return phrase(key, english, why=error.strerror or str(error))
 
 
 def _read(seen: Observation, fd: int, path: str, files: ExitStack) -> Observation:

@@ -53,6 +53,14 @@ class Note(StrEnum):
     FTS_LACKS = "database.note.fts-lacks"
     FTS_OTHER = "database.note.fts-other"
     FTS_DAMAGED = "database.note.fts-damaged"
+    CANNOT_OPEN = "database.note.cannot-open"
+    SCHEMA_NOT_TEXT = "database.note.schema-not-text"
+    NO_UNDO = "database.note.no-undo"
+    UNDONE = "database.note.undone"
+    DAMAGED = "database.note.damaged"
+    REPLACED = "database.note.replaced"
+    NO_COLUMN_MISSING = "database.note.no-column-missing"
+    DRY_RUN = "database.note.dry-run"
 
 
 class Doubt(StrEnum):
@@ -155,6 +163,14 @@ ENGLISH: Mapping[Note | Doubt | WitnessKind, str] = {
     Note.FTS_LACKS: "the full-text index {name} has {indexed} of {rows} rows of {table}",
     Note.FTS_OTHER: "the full-text index {name} does not agree with the texts of its rows",
     Note.FTS_DAMAGED: "the full-text index {name} is damaged: {why}",
+    Note.CANNOT_OPEN: "SQLite cannot open it: {why}",
+    Note.SCHEMA_NOT_TEXT: "SQLite cannot open it: the schema is not text",
+    Note.NO_UNDO: "{path}: no repair of it is left to undo; nothing was done",
+    Note.UNDONE: "put back as it was on {at}: {why}",
+    Note.DAMAGED: "damaged",
+    Note.REPLACED: "what was there is kept in {path}",
+    Note.NO_COLUMN_MISSING: "no column is missing",
+    Note.DRY_RUN: "dry run: nothing was changed",
     Doubt.HIDDEN: "bytes of its page belong to no row and are not free",
     Doubt.OVERLAPS: "it overlaps another row",
     Doubt.DOUBLE: "its page is there twice: one of the two was written over another page",

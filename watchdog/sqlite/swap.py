@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 from watchdog.errors import WatchdogError
 from watchdog.sqlite import openers as holders
 from watchdog.sqlite.backup import fsync, give, write_json
+from watchdog.sqlite.notes import Note, note
 from watchdog.system.lock import take
 from watchdog.system.privileges import as_owner
 
@@ -386,7 +387,7 @@ def _undo(path: str, now: datetime) -> UndoReport:
             if not manifest.undone and (manifest.healed or not os.path.exists(path))
         ]
         if not healed:
-            return UndoReport(path, False, (f"{path}: no repair of it is left to undo; nothing was done",))
+            return UndoReport(path, False, (note(Note.NO_UNDO, path=path),))
         folder, manifest = healed[0]
         name = os.path.basename(path)
         if hashes_of(str(folder / name)) != manifest.hashes:
@@ -417,8 +418,8 @@ def _undo(path: str, now: datetime) -> UndoReport:
             path,
             True,
             (
-                f"put back as it was on {manifest.at}: {manifest.why or 'damaged'}",
-                *([f"what was there is kept in {kept}"] if kept else []),
+                note(Note.UNDONE, at=manifest.at, why=manifest.why or note(Note.DAMAGED)),
+                *([note(Note.REPLACED, path=kept)] if kept else []),
             ),
             kept,
         )
