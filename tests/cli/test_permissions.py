@@ -168,12 +168,12 @@ def test_status_tells_what_the_last_check_could_not_see(place, capsys):
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda path: path.mkdir(), "a directory where a database should be; move it away by hand"),
+        (lambda path: path.mkdir(), "a directory where a database should be; move it away"),
         (
             lambda path: path.symlink_to("/nonexistent/state.db"),
             "a link to '/nonexistent/state.db', which does not exist",
         ),
-        (os.mkfifo, "a FIFO where a database should be; move it away by hand"),
+        (os.mkfifo, "a FIFO where a database should be; move it away"),
     ],
     ids=["directory", "link", "pipe"],
 )

@@ -46,7 +46,7 @@ def _graded(verdict: Verdict, reader: Reader, width: int = 8) -> str:
 
 
 def _fault(verdict: Verdict, reader: Reader) -> str:
-    """Every fault in the reader's language; as it was graded where no key tells of it."""
+    """Every fault in the reader's language; as it was graded where it has no key."""
     if verdict.faults and reader.language != "en":
         return reader("check.and").join(map(reader.reason, verdict.faults))
     return reader.phrase(verdict.fault)

@@ -9,14 +9,14 @@ from itertools import islice
 
 from watchdog.sqlite.format import INDEX_INTERIOR, INDEX_LEAF, Bad, Value
 from watchdog.sqlite.layout import Layout, best
-from watchdog.sqlite.notes import Doubt, Note, note
+from watchdog.sqlite.notes import RepairNote, RowDoubt, note
 from watchdog.sqlite.page_scan import FREE, UNKNOWN, Range, ScannedRow, Tree, hidden_bytes
 from watchdog.sqlite.rebuilt import Fresh
 from watchdog.sqlite.schema import quoted
 from watchdog.sqlite.survey import Survey, is_partial, stray_leaves
 
 SAMPLE = 16  # rows of a leaf without a tree that must all fit before it is given to a table
-AMBIGUOUS, GUESS = note(Doubt.AMBIGUOUS), note(Doubt.GUESS)
+AMBIGUOUS, GUESS = note(RowDoubt.AMBIGUOUS), note(RowDoubt.GUESS)
 
 
 @dataclass
@@ -110,7 +110,7 @@ class Adoption:
             width = max(len(row) for row in values)
             certain = len({layout.names[:width] for layout in fitting}) == 1
             if not certain:
-                self.says.append(note(Note.COLUMN_ORDER, table=fitting[0].table))
+                self.says.append(note(RepairNote.COLUMN_ORDER, table=fitting[0].table))
             self.parts[fitting[0].table].append(
                 TablePart(tree, fitting[0], "" if certain else GUESS, stray=True)
             )
@@ -269,7 +269,7 @@ class Losses(Adoption):
                 most = max(least, lost + tally.unplaced + hidden, before, min(most, holes + hidden))
         tally.lost, tally.lost_most = least, most
         if most:
-            kind = Note.LOST_BETWEEN if most > least else Note.LOST_EXACTLY
+            kind = RepairNote.LOST_BETWEEN if most > least else RepairNote.LOST_EXACTLY
             self.says.append(note(kind, table=name, least=least, most=most))
 
     def whole(self, name: str) -> bool:

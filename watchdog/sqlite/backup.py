@@ -381,7 +381,7 @@ def _remove_leftovers(folder: Path, name: str, now: datetime) -> None:
 def _led_astray(path: str | os.PathLike, owner: int) -> str:
     """Why root must not follow this path; '' when it may."""
     maker = astray(path, owner)
-    return f"a link of user {maker} leads {os.fspath(path)} to somebody else's folder" if maker else ""
+    return f"a link of user {maker} leads {os.fspath(path)} to a folder of another user" if maker else ""
 
 
 def _owner_above(folder: Path) -> int:

@@ -30,7 +30,7 @@ from watchdog.sqlite.gate import (
     why_not,
 )
 from watchdog.sqlite.layout import Layout, layout_of
-from watchdog.sqlite.notes import Note, WitnessKind, note
+from watchdog.sqlite.notes import RepairNote, WitnessKind, note
 from watchdog.sqlite.page_scan import Tree
 from watchdog.sqlite.readonly import connect
 from watchdog.sqlite.rebuilt import Fresh, Tally, kept_in_doubt
@@ -108,7 +108,7 @@ def best_candidate(job: DatabaseRepair, tick: Tick) -> tuple[Candidate | None, t
     for candidate in _candidates(job, tick):
         side = candidate.salvage or side
         if candidate.refused:
-            tried.append(note(Note.NOT_TAKEN, strategy=candidate.strategy, why=candidate.refused[0]))
+            tried.append(note(RepairNote.NOT_TAKEN, strategy=candidate.strategy, why=candidate.refused[0]))
             _remove(candidate.file)
         elif best is None or candidate.better_than(best):
             if best is not None:
@@ -216,7 +216,7 @@ def _restored(job: DatabaseRepair) -> Iterator[Candidate]:
         file,
         tallies,
         disagreements=(Disagreement(WitnessKind.BACKUP_ALONE, "", rows),),
-        says=(note(Note.AS_AT_BACKUP),),
+        says=(note(RepairNote.AS_AT_BACKUP),),
         refused=tuple(reasons),
     )
 
@@ -277,14 +277,15 @@ def scan(job: DatabaseRepair, tick: Tick, walked: Survey | None) -> Candidate:
         least = {table: tally.saved + tally.reconstructed for table, tally in result.tallies.items()}
         refused = why_not(file, entries, least)
         if not sum(least.values()):
-            refused.append(note(Note.NOT_ONE_ROW))
+            refused.append(note(RepairNote.NOT_ONE_ROW))
         gone = {entry.name: _rows_under(survey, entry) for entry in wanted.gone if entry.type == "table"}
         says: list[str] = [
-            note(Note.NOT_MADE, type=entry.type, name=entry.name, table=entry.table) for entry in homeless
+            note(RepairNote.NOT_MADE, type=entry.type, name=entry.name, table=entry.table)
+            for entry in homeless
         ]
         says += [
             note(
-                Note.SQL_AS_KNOWN if entry not in wanted.gone else Note.SQL_GONE,
+                RepairNote.SQL_AS_KNOWN if entry not in wanted.gone else RepairNote.SQL_GONE,
                 type=entry.type,
                 name=entry.name,
             )

@@ -26,7 +26,7 @@ from watchdog.sqlite.format import (
     schema_row,
 )
 from watchdog.sqlite.journal import Journal, read_journal
-from watchdog.sqlite.notes import Note, note
+from watchdog.sqlite.notes import RepairNote, note
 from watchdog.sqlite.page_scan import UNKNOWN, Pages, Tree
 from watchdog.sqlite.schema import is_making, put_right
 from watchdog.sqlite.wal import Wal, read_wal
@@ -90,7 +90,7 @@ def open_damaged(
     if not size_of_page:
         raise Bad("no page in it looks like a database page")
     if header is not None and header.page_size != size_of_page:
-        says.append(note(Note.PAGE_SIZES, header=header.page_size, pages=size_of_page))
+        says.append(note(RepairNote.PAGE_SIZES, header=header.page_size, pages=size_of_page))
         header = replace(header, page_size=size_of_page)
     if not journal.hot and wal.page_size != size_of_page:
         frames = {}
@@ -237,9 +237,9 @@ def _schema(pages: Pages, header: Header | None) -> tuple[list[SchemaObject], in
     entries = [
         entry for row in rows if row.values and (entry := schema_row(row.values)) and _plausible(entry)
     ]
-    said, entries = entries, put_right(entries)
+    as_written, entries = entries, put_right(entries)
     torn = len(rows) - len(entries)  # an overflow page of theirs may be gone
-    whole = not tree.missing and len(entries) == len(rows) and bool(rows) and said == entries
+    whole = not tree.missing and len(entries) == len(rows) and bool(rows) and as_written == entries
     if not whole:
         free = _free(pages, header)
         for number in range(2, pages.image.pages + 1):

@@ -19,7 +19,7 @@ from watchdog.sqlite.faults import Detail
 from watchdog.sqlite.format import Bad
 from watchdog.sqlite.grade import Deep
 from watchdog.sqlite.journal import read_journal
-from watchdog.sqlite.notes import Note, note
+from watchdog.sqlite.notes import RepairNote, note
 from watchdog.sqlite.page_scan import ZEROED
 from watchdog.sqlite.readonly import Moved, connect, place
 from watchdog.sqlite.roots import foreign_rows
@@ -47,9 +47,9 @@ def examine(path: str, timeout: float = 3600, fts_up_to: int = FTS_UP_TO) -> Dee
     values: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in answer.items()
     }
-    said = {key: tuple(map(as_phrase, unpacked(answer[key]))) for key in _SAID}
+    phrases = {key: tuple(map(as_phrase, unpacked(answer[key]))) for key in _SAID}
     reasons = {key: as_phrase(unpacked(answer[key])) for key in ("unknown", "broken")}
-    return Deep(**{**values, **said, **reasons})
+    return Deep(**{**values, **phrases, **reasons})
 
 
 def inspect(path: str, fts_up_to: int = FTS_UP_TO, tries: int = 3) -> Deep:
@@ -65,7 +65,7 @@ def inspect(path: str, fts_up_to: int = FTS_UP_TO, tries: int = 3) -> Deep:
                 return Deep(integrity=(str(error),), sqlite=sqlite3.sqlite_version)
             return Deep(unknown=_words(error), sqlite=sqlite3.sqlite_version)
         except UnicodeDecodeError:
-            return Deep(broken=note(Note.SCHEMA_NOT_TEXT), sqlite=sqlite3.sqlite_version)
+            return Deep(broken=note(RepairNote.SCHEMA_NOT_TEXT), sqlite=sqlite3.sqlite_version)
         except OSError as error:
             return Deep(unknown=_unreadable(error), sqlite=sqlite3.sqlite_version)
     changing = phrase(Detail.CHANGING, "it keeps changing while it is looked at; look again in a minute")
@@ -81,7 +81,7 @@ def _inspect(path: str, where: str, mode: str, fts_up_to: int) -> Deep:
             db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         except sqlite3.Error as error:
             if checks.is_damage(error, folder):
-                return Deep(broken=note(Note.CANNOT_OPEN, why=str(error)), sqlite=version)
+                return Deep(broken=note(RepairNote.CANNOT_OPEN, why=str(error)), sqlite=version)
             raise
         has_fts = bool(checks.fills(checks.schema(db)))
         rows = checks.integrity(db) or foreign_rows(path) or _ignored_wal(path) or _ignored_journal(path)
@@ -100,12 +100,12 @@ def _inspect(path: str, where: str, mode: str, fts_up_to: int) -> Deep:
     if rows or not has_fts:
         pass
     elif size > fts_up_to > 0:
-        says.append(note(Note.FTS_NOT_CHECKED, size=size >> 20, limit=fts_up_to >> 20))
+        says.append(note(RepairNote.FTS_NOT_CHECKED, size=size >> 20, limit=fts_up_to >> 20))
     else:
         found = fts_on_copy(where, mode) if fts_up_to else []
         fts += found if found is not None else []
         if found is None:
-            says.append(note(Note.FTS_NO_ROOM))
+            says.append(note(RepairNote.FTS_NO_ROOM))
     return Deep(
         integrity=rows,
         orphans=orphans,
@@ -113,7 +113,12 @@ def _inspect(path: str, where: str, mode: str, fts_up_to: int) -> Deep:
         rows=counted,
         says=tuple(says),
         doubts=tuple(
-            note(Note.ALTERED_ROW if rowid else Note.ALTERED_UNNUMBERED, table=table, rowid=rowid, why=why)
+            note(
+                RepairNote.ALTERED_ROW if rowid else RepairNote.ALTERED_UNNUMBERED,
+                table=table,
+                rowid=rowid,
+                why=why,
+            )
             for table, rowid, why in doubts
         ),
         sqlite=version,
@@ -143,7 +148,7 @@ def _ignored_journal(path: str) -> tuple[str, ...]:
     """A journal whose header is damaged: SQLite would leave the unfinished transaction in the file."""
     with suppress(OSError), open(path + "-journal", "rb") as file, open(path, "rb") as main:
         if read_journal(file.fileno(), main.fileno()).header:
-            return (note(Note.JOURNAL_IGNORED),)
+            return (note(RepairNote.JOURNAL_IGNORED),)
     return ()
 
 

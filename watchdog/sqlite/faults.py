@@ -112,7 +112,7 @@ ENGLISH: Mapping[Fault, str] = {
     Fault.HEADER: "{why}",
     Fault.SCHEMA: "{why}",
     Fault.STALE_WAL: (
-        "the -wal is older than the file: whoever opens them together loses what is newer "
+        "the -wal is older than the file: opening them together loses what is newer "
         "(change {change} of {pages} pages against {file_change} of {file_pages})"
     ),
     Fault.TORN_WAL: (

@@ -15,7 +15,7 @@ from watchdog.sqlite.format import SchemaObject, Text, Value
 from watchdog.sqlite.gate import DatabaseRepair, RepairResult, Tick, counts, why_not
 from watchdog.sqlite.inspect import observe
 from watchdog.sqlite.layout import Layout, layout_of
-from watchdog.sqlite.notes import Doubt, Note, note
+from watchdog.sqlite.notes import RepairNote, RowDoubt, note
 from watchdog.sqlite.page_scan import Pages, Range, Tree
 from watchdog.sqlite.readonly import connect, uri
 from watchdog.sqlite.rebuilt import Fresh, Tally
@@ -47,13 +47,13 @@ def merge(fresh: Fresh, backup: str, layout: Layout, gaps: Sequence[Range] | Non
             found = _by_rowid(source, layout.table, gaps, lost)
         put = [rowid for rowid in found if _put(fresh, source, theirs, rowid)]
     except sqlite3.Error as error:
-        return [note(Note.BACKUP_UNREADABLE, table=layout.table, why=str(error))]
+        return [note(RepairNote.BACKUP_UNREADABLE, table=layout.table, why=str(error))]
     finally:
         source.close()
     if not put:
         return []
     names = ", ".join(str(rowid) for rowid in put[:SHOWN]) + (" …" if len(put) > SHOWN else "")
-    kind = Note.PUT_BACK if gaps is None else Note.PUT_BACK_ALL
+    kind = RepairNote.PUT_BACK if gaps is None else RepairNote.PUT_BACK_ALL
     return [note(kind, table=layout.table, rows=len(put), names=names)]
 
 
@@ -104,7 +104,7 @@ def _put(fresh: Fresh, source: sqlite3.Connection, theirs: Layout, rowid: int) -
     row = source.execute(
         f"SELECT {', '.join(names)} FROM {quoted(theirs.table)} WHERE _rowid_ = ?", (rowid,)
     ).fetchone()
-    return row is not None and fresh.put(theirs, rowid, row, note(Doubt.OF_BACKUP))
+    return row is not None and fresh.put(theirs, rowid, row, note(RowDoubt.OF_BACKUP))
 
 
 MANY = 50  # rows that differ from their copies: more is an older way of indexing, no damage
@@ -128,9 +128,9 @@ def compare(fresh: Fresh, pages: Pages, fills: list[tuple[checks.Fill, Tree]]) -
             if len(different) > MANY:
                 return
     for rowid, text in different:
-        why = doubtful.get(rowid) or note(Doubt.OTHER_TEXT)
+        why = doubtful.get(rowid) or note(RowDoubt.OTHER_TEXT)
         if _put_back(fresh, fill, rowid, text):
-            fresh.correct(fill.table, rowid, Note.CORRECTED_TEXT)
+            fresh.correct(fill.table, rowid, RepairNote.CORRECTED_TEXT)
         elif rowid not in doubtful:
             fresh.doubt(fill.table, rowid, why)
 
@@ -140,13 +140,13 @@ def _agree(fresh: Fresh, pages: Pages, fills: list[tuple[checks.Fill, Tree]]) ->
     if len(fills) != 2 or pages.image.frames or any(tree.missing for _, tree in fills):
         return False
     (fill, _), (other, _) = fills
-    one, two = (quoted(f"{each.fts}_content") for each in (fill, other))
+    first, second = (quoted(f"{each.fts}_content") for each in (fill, other))
     try:
         with closing(connect(f"/proc/self/fd/{pages.image.fd}", "mode=ro&immutable=1")) as old:
             old.text_factory = bytes
             fresh.db.text_factory = bytes
             copies = old.execute(
-                f"SELECT a.id, a.c0 FROM {one} AS a JOIN {two} AS b ON b.id = a.id WHERE a.c0 IS b.c0 ORDER BY a.id"
+                f"SELECT a.id, a.c0 FROM {first} AS a JOIN {second} AS b ON b.id = a.id WHERE a.c0 IS b.c0 ORDER BY a.id"
             )
             rows = fresh.db.execute(
                 f"SELECT new._rowid_, {fill.text} FROM {quoted(fill.table)} AS new ORDER BY 1"
@@ -236,7 +236,7 @@ def _put_right(fresh: Fresh, source: sqlite3.Connection, layout: Layout, theirs:
                 f"UPDATE {quoted(layout.table)} SET {changes} WHERE _rowid_ = ?",
                 (*(other[number] for number in bad), rowid),
             )
-            fresh.correct(layout.table, rowid, Note.CORRECTED_BACKUP)
+            fresh.correct(layout.table, rowid, RepairNote.CORRECTED_BACKUP)
             corrected += 1
     return corrected
 
@@ -273,7 +273,7 @@ def _result(file: str, tallies: Mapping[str, Tally], refused: Sequence[str]) -> 
         return asdict(RepairResult(file=file, tried=tried))
     back = sum(tally.reconstructed for tally in tallies.values())
     since = sum(tally.saved for tally in tallies.values())
-    says = packed([note(Note.HISTORY_BACK, back=back, since=since)])
+    says = packed([note(RepairNote.HISTORY_BACK, back=back, since=since)])
     return asdict(RepairResult(PUT_BACK, file, counts(tallies, {}), says=says))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from watchdog.sqlite import checks
 from watchdog.sqlite.adoption import KnownRows
 from watchdog.sqlite.format import SchemaObject
-from watchdog.sqlite.notes import Note, WitnessKind, note
+from watchdog.sqlite.notes import RepairNote, WitnessKind, note
 from watchdog.sqlite.readonly import connect
 from watchdog.sqlite.rebuilt import Tally
 from watchdog.sqlite.schema import (
@@ -169,7 +169,7 @@ def why_not(
             faults += checks.fts_content(db)
         have = {(kind, name.lower()) for kind, name in checks.schema(db)}
         faults += [
-            note(Note.IS_MISSING, type=entry.type, name=entry.name)
+            note(RepairNote.IS_MISSING, type=entry.type, name=entry.name)
             for entry in wanted
             if entry.sql
             and (entry.type, entry.name.lower()) not in have
@@ -177,7 +177,7 @@ def why_not(
         ]
         rows = checks.counts(db)
         faults += [
-            note(Note.FEWER_ROWS, table=table, rows=rows.get(table, 0), least=least)
+            note(RepairNote.FEWER_ROWS, table=table, rows=rows.get(table, 0), least=least)
             for table, least in at_least.items()
             if rows.get(table, 0) < least
         ]

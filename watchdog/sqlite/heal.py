@@ -25,7 +25,7 @@ from watchdog.sqlite.gate import DatabaseRepair, RepairResult
 from watchdog.sqlite.grade import Deep, Verdict, drift
 from watchdog.sqlite.inspect import look, observe
 from watchdog.sqlite.migrate import MigrateReport, migrate
-from watchdog.sqlite.notes import Note, note
+from watchdog.sqlite.notes import RepairNote, note
 from watchdog.sqlite.schema import Reference, is_virtual, nearest, releases
 from watchdog.sqlite.strategies import AS_IT_IS
 from watchdog.sqlite.swap import UndoReport, undo
@@ -176,7 +176,7 @@ class _Healing:
         before = replace(after, grade="damaged", fault=done.why)
         tables = {name: TableResult(**rows) for name, rows in done.tables.items()}
         named = sum(rows.doubtful for rows in tables.values())
-        says = (note(Note.REPAIR_FINISHED), *done.says)
+        says = (note(RepairNote.REPAIR_FINISHED), *done.says)
         return HealReport(
             self.path,
             before,
@@ -200,7 +200,7 @@ class _Healing:
             before = self._look()
             if before.grade == "well" and not before.anew:
                 return HealReport(
-                    self.path, before, before, says=(note(Note.NOTHING_TO_HEAL),), dry_run=dry_run
+                    self.path, before, before, says=(note(RepairNote.NOTHING_TO_HEAL),), dry_run=dry_run
                 )
             self._refuse(before, dry_run)
             return self._heal(before, dry_run)
@@ -275,7 +275,11 @@ class _Healing:
             only_columns = before.grade == "drifted"
             altered = any(reason.key == Fault.CONTENT for reason in before.faults)
             why = note(
-                Note.ONLY_COLUMNS if only_columns else Note.ALTERED_STAY if altered else Note.ORPHANS_STAY
+                RepairNote.ONLY_COLUMNS
+                if only_columns
+                else RepairNote.ALTERED_STAY
+                if altered
+                else RepairNote.ORPHANS_STAY
             )
             return HealReport(self.path, before, before, says=(why, *_said(result.tried)), dry_run=dry_run)
         if lacks_history and not result.strategy:
@@ -326,7 +330,7 @@ class _Healing:
         if manifest is None:
             raise WatchdogError(f"{self.path}: the quarantine {saved} cannot be read; the file is untouched")
         if manifest.healed and not manifest.undone:
-            says.append(note(Note.HEALED_BEFORE, at=manifest.at))
+            says.append(note(RepairNote.HEALED_BEFORE, at=manifest.at))
         done = replace(
             manifest,
             why=report.before.fault,
@@ -353,12 +357,12 @@ class _Healing:
         """Nothing readable and no backup: an empty name lets Hermes start, the bytes stay in quarantine."""
         says = (*_said(result.tried), *_keep(result.side, saved, self.path))
         if not size or not os.path.exists(self.path):
-            nothing = note(Note.NOTHING_THERE)
+            nothing = note(RepairNote.NOTHING_THERE)
             return HealReport(self.path, before, before, quarantine=str(saved), says=(*says, nothing))
         swap.set_aside(self.path)
         fault = "set aside; Hermes will start with an EMPTY database"
         after = replace(before, grade="unknown", fault=fault, detail=(), faults=())
-        loud = note(Note.SET_ASIDE, path=str(saved))
+        loud = note(RepairNote.SET_ASIDE, path=str(saved))
         return HealReport(self.path, before, after, SET_ASIDE, {}, str(saved), (*says, loud))
 
 
@@ -422,4 +426,4 @@ def _keep(side: str, saved: Path, path: str) -> list[str]:
     kept = saved / "salvaged.db"
     shutil.copyfile(side, kept)
     backup.give(kept, swap.owner_of(path), 0o600)
-    return [note(Note.KEPT_ASIDE, path=str(kept))]
+    return [note(RepairNote.KEPT_ASIDE, path=str(kept))]

@@ -179,9 +179,7 @@ def observe(path: str, taken: holders.Scan | None = None, tries: int = TRIES) ->
         }.get(stat.S_IFMT(status.st_mode), "no file")
         return replace(
             seen,
-            unknown=phrase(
-                Detail.NO_FILE, "{what} where a database should be; move it away by hand", what=what
-            ),
+            unknown=phrase(Detail.NO_FILE, "{what} where a database should be; move it away", what=what),
         )
     real = os.path.realpath(path)
     seen = replace(
@@ -292,7 +290,7 @@ def _schema(seen: Observation, image: Image, header: Header, wal: Wal) -> Observ
         entries = read_schema(image, ENCODINGS[header.encoding])
     except (Bad, ValueError) as error:
         if not wal.complete:
-            english = "the -wal is long and nobody indexes it; the schema was not read"
+            english = "the -wal is long and has no index; the schema was not read"
             return replace(seen, says=(phrase(Detail.LONG_WAL, english),))
         return replace(
             seen,
@@ -404,9 +402,7 @@ def _astray(path: str, real: str, fd: int) -> str:
         name = pwd.getpwuid(maker).pw_name
     except KeyError:
         name = f"user {maker}"
-    english = (
-        "a link of {who}'s leads to somebody else's file; root does not look at it. Put the file itself there"
-    )
+    english = "a link of {who}'s leads to a file of another user; root does not look at it. Put the file itself there"
     return phrase(Detail.LED_ASTRAY, english, who=name)
 
 

@@ -35,7 +35,7 @@ from watchdog.sqlite.format import (
     varint,
 )
 from watchdog.sqlite.layout import Layout, impossible
-from watchdog.sqlite.notes import Doubt, note
+from watchdog.sqlite.notes import RowDoubt, note
 
 UNKNOWN, TREE, OVERFLOW, FREE, CONTESTED = range(5)
 DEEPEST = 20
@@ -56,18 +56,18 @@ SMALLEST = 4  # bytes of a cell, as SQLite counts them
 ) = map(
     note,
     (
-        Doubt.HIDDEN,
-        Doubt.OVERLAPS,
-        Doubt.DOUBLE,
-        Doubt.FREED,
-        Doubt.MISPLACED,
-        Doubt.ZEROED,
-        Doubt.STALE,
-        Doubt.BESIDE,
-        Doubt.CHAIN_END,
-        Doubt.STRANGE_SIGNS,
-        Doubt.HOLE,
-        Doubt.NOT_TEXT,
+        RowDoubt.HIDDEN,
+        RowDoubt.OVERLAPS,
+        RowDoubt.DOUBLE,
+        RowDoubt.FREED,
+        RowDoubt.MISPLACED,
+        RowDoubt.ZEROED,
+        RowDoubt.STALE,
+        RowDoubt.BESIDE,
+        RowDoubt.CHAIN_END,
+        RowDoubt.STRANGE_SIGNS,
+        RowDoubt.HOLE,
+        RowDoubt.NOT_TEXT,
     ),
 )
 Range = tuple[int | None, int | None]  # rowids above the first and up to the second

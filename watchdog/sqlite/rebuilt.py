@@ -11,7 +11,7 @@ from watchdog.sqlite import checks
 from watchdog.sqlite.damaged_file import Opened
 from watchdog.sqlite.format import SchemaObject, Text, Value
 from watchdog.sqlite.layout import Layout
-from watchdog.sqlite.notes import Note, note
+from watchdog.sqlite.notes import RepairNote, note
 from watchdog.sqlite.page_scan import ScannedRow
 from watchdog.sqlite.readonly import connect
 from watchdog.sqlite.schema import is_virtual, make, quoted, shadows
@@ -194,7 +194,7 @@ class Fresh:
         self.tallies[table].saved -= 1
         self.tallies[table].reconstructed += 1
 
-    def correct(self, table: str, rowid: int, how: Note) -> None:
+    def correct(self, table: str, rowid: int, how: RepairNote) -> None:
         """Count a row, in doubt or found to be altered, whose content was taken from another copy."""
         if self.doubtful.get(table, {}).pop(rowid, None) is None:
             self.tallies[table].saved -= 1
@@ -289,7 +289,7 @@ def kept_in_doubt(doubtful: Mapping[str, Mapping[int, str]]) -> list[str]:
             ids = sorted(rowid for rowid in rows if rows[rowid] == why)
             named = [str(rowid) for rowid in ids if rowid >= 0][:SHOWN]
             more = len(ids) - len(named)
-            kind = Note.KEPT_COUNTED if not named else Note.KEPT_MORE if more else Note.KEPT
+            kind = RepairNote.KEPT_COUNTED if not named else RepairNote.KEPT_MORE if more else RepairNote.KEPT
             which = {"rows": more} if not named else {"rowids": ", ".join(named), "more": more}
             lines.append(note(kind, table=table, why=why, **which))
     return lines

@@ -21,7 +21,7 @@ from watchdog.sqlite.format import (
     read_record,
 )
 from watchdog.sqlite.layout import Layout, fit, layout_of
-from watchdog.sqlite.notes import Note, note
+from watchdog.sqlite.notes import RepairNote, note
 from watchdog.sqlite.page_scan import DEEPEST, Pages, Tree
 from watchdog.sqlite.schema import is_virtual
 from watchdog.values import replace
@@ -166,7 +166,7 @@ def foreign_rows(path: str) -> tuple[str, ...]:
             layout = layout_of(entry.name, entry.sql) if made else None
             table, rows = _rows_under(opened.pages, entry.root) if layout else (True, [])
             if layout and table is layout.rowid and any(_impossible(layout, values) for values in rows):
-                found.append(note(Note.FOREIGN_ROWS, table=entry.name))
+                found.append(note(RepairNote.FOREIGN_ROWS, table=entry.name))
     return tuple(found)
 
 

@@ -9,13 +9,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from watchdog.sqlite import checks, lost_indexes
+from watchdog.sqlite import checks, old_indexes
 from watchdog.sqlite.adoption import AMBIGUOUS, KnownRows, Losses, TablePart
 from watchdog.sqlite.carve import carve
 from watchdog.sqlite.format import Bad, Value, read_page, read_record
 from watchdog.sqlite.from_backup import compare, correct, merge
 from watchdog.sqlite.layout import Layout, best, impossible
-from watchdog.sqlite.notes import Doubt, Note, note
+from watchdog.sqlite.notes import RepairNote, RowDoubt, note
 from watchdog.sqlite.page_scan import (
     DOUBLE,
     FREE,
@@ -80,7 +80,7 @@ class _Salvage(Losses):
         if not any(stray_leaves(self.pages)[1]):
             return 0
         trees = self._without_copies(self.pages.orphans(table=False))
-        found = lost_indexes.find(self.survey, trees, lost_indexes.Rows(self.fresh.agrees, self._named))
+        found = old_indexes.find_indexes(self.survey, trees, old_indexes.Rows(self.fresh.agrees, self._named))
         self.survey.indexes.update(found.trees)
         return found.unknown
 
@@ -117,7 +117,7 @@ class _Salvage(Losses):
             elif row.doubt in (MISPLACED, DOUBLE):
                 self.misplaced.append((part, row))
             elif len(row.values) in widths:
-                fresh.put(layout, row.rowid, row.values, note(Doubt.INDEX_ENTRY))
+                fresh.put(layout, row.rowid, row.values, note(RowDoubt.INDEX_ENTRY))
             elif doubt or not layout.rowid:
                 if not fresh.put(layout, row.rowid, row.values, doubt):
                     self._refused(layout, row.rowid, row.values, part.stray)
@@ -169,7 +169,7 @@ class _Salvage(Losses):
         self.fresh.aside(layout, rowid, values, "another row has its key")
         if stray:  # a leaf without a tree may be an old copy; a row of the tree was there
             if layout.rowid and self.in_gap(layout.table, [rowid]) and self.fresh.has(layout.table, rowid):
-                self.fresh.doubt(layout.table, rowid, note(Doubt.TWO_ROWS))
+                self.fresh.doubt(layout.table, rowid, note(RowDoubt.TWO_ROWS))
             return
         if layout.rowid and not self.fresh.has(layout.table, rowid):
             self.fresh.lose(layout.table, rowid)
@@ -278,7 +278,7 @@ class _Salvage(Losses):
             for rowid, values in carve(
                 self.pages.image.page(number), self.pages.image, layout, self.pages.encoding
             ):
-                if wanted(rowid) and self._bring_back(layout, rowid, values, note(Doubt.HEADERLESS)):
+                if wanted(rowid) and self._bring_back(layout, rowid, values, note(RowDoubt.HEADERLESS)):
                     self._forget_numbers(name, number)
         sure = hiding or self.fresh.tallies[name].unplaced
         open_gaps = bool(self.survey.trees[name].missing) and not self.accounted(name)
@@ -333,7 +333,7 @@ class _Salvage(Losses):
             self.pages.claim_overflow(leaf)
             for row in self.pages.rows(leaf):
                 if row.values is not None:
-                    self._bring_back(layout, row.rowid, row.values, row.doubt or note(Doubt.LOOSE))
+                    self._bring_back(layout, row.rowid, row.values, row.doubt or note(RowDoubt.LOOSE))
             self.pages.claims[number] = TREE
 
     def _hiding(self, name: str) -> list[int]:
@@ -360,7 +360,7 @@ class _Salvage(Losses):
                     fits = row.values is not None and best([layout], [row.values])
                     if not fits or not wanted(row.rowid) or (claim == FREE and row.rowid not in gone):
                         continue
-                    doubt = row.doubt or (note(Doubt.LISTED_FREE) if claim == FREE else "")
+                    doubt = row.doubt or (note(RowDoubt.LISTED_FREE) if claim == FREE else "")
                     self._bring_back(layout, row.rowid, row.values or (), doubt)
 
     def _witnesses(self, name: str) -> tuple[Counter[int], list[set[int]]]:
@@ -428,7 +428,7 @@ class _Salvage(Losses):
             for column, value in known.items():
                 fresh.note(name, rowid, "lost; from an index", column, value)
         if put:
-            self.says.append(note(Note.TOGETHER, table=name, rows=put))
+            self.says.append(note(RepairNote.TOGETHER, table=name, rows=put))
         self._note_texts(name, lost)
 
     def _note_texts(self, name: str, lost: set[int]) -> None:

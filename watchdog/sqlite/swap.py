@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 from watchdog.errors import WatchdogError
 from watchdog.sqlite import openers as holders
 from watchdog.sqlite.backup import fsync, give, write_json
-from watchdog.sqlite.notes import Note, note
+from watchdog.sqlite.notes import RepairNote, note
 from watchdog.system.lock import take
 from watchdog.system.privileges import as_owner
 
@@ -387,13 +387,13 @@ def _undo(path: str, now: datetime) -> UndoReport:
             if not manifest.undone and (manifest.healed or not os.path.exists(path))
         ]
         if not healed:
-            return UndoReport(path, False, (note(Note.NO_UNDO, path=path),))
+            return UndoReport(path, False, (note(RepairNote.NO_UNDO, path=path),))
         folder, manifest = healed[0]
         name = os.path.basename(path)
         if hashes_of(str(folder / name)) != manifest.hashes:
             raise WatchdogError(
                 f"{folder}: the files there were changed since; nothing was done. If they are what you want, copy them "
-                "back by hand while the gateway is stopped"
+                "back while the gateway is stopped"
             )
         refuse_if_open(path)
         kept = ""
@@ -418,8 +418,8 @@ def _undo(path: str, now: datetime) -> UndoReport:
             path,
             True,
             (
-                note(Note.UNDONE, at=manifest.at, why=manifest.why or note(Note.DAMAGED)),
-                *([note(Note.REPLACED, path=kept)] if kept else []),
+                note(RepairNote.UNDONE, at=manifest.at, why=manifest.why or note(RepairNote.DAMAGED)),
+                *([note(RepairNote.REPLACED, path=kept)] if kept else []),
             ),
             kept,
         )

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from watchdog.sqlite import checks
 from watchdog.sqlite.damaged_file import open_damaged
 from watchdog.sqlite.format import Bad, read_record
-from watchdog.sqlite.full_text import OtherWords, compare_words
 from watchdog.sqlite.layout import best
-from watchdog.sqlite.notes import Doubt, WitnessKind, note
+from watchdog.sqlite.notes import RowDoubt, WitnessKind, note
+from watchdog.sqlite.old_indexes import OtherWords, compare_words
 from watchdog.sqlite.page_scan import ZEROED, Pages, Tree
 from watchdog.sqlite.readonly import connect
 from watchdog.sqlite.schema import quoted
@@ -147,10 +147,10 @@ def _compare(survey: Survey, of: tuple[str, str], other: tuple[Pages, Tree], fou
     found.lost.setdefault(table, Counter()).update(named - present)
     doubtful = found.doubtful.setdefault(table, {})
     for number in sorted(named & present if tree.root else ()):
-        doubtful.setdefault(number, note(Doubt.OTHER_KEY, index=index))
+        doubtful.setdefault(number, note(RowDoubt.OTHER_KEY, index=index))
     if whole:
         for number in sorted(here - named):
-            doubtful.setdefault(number, note(Doubt.NOT_NAMED, index=index))
+            doubtful.setdefault(number, note(RowDoubt.NOT_NAMED, index=index))
 
 
 def _width(record: bytes, encoding: str) -> int:
@@ -234,9 +234,9 @@ def _hear_full_text(survey: Survey, db: sqlite3.Connection, candidate: str, foun
             for rowid in sorted(words.altered):
                 # where another full text has the same words as the row, this one is the damaged copy
                 if all(rowid in other.altered for _, other in texts if rowid in other.named):
-                    doubtful.setdefault(rowid, note(Doubt.OTHER_WORDS, index=fts))
+                    doubtful.setdefault(rowid, note(RowDoubt.OTHER_WORDS, index=fts))
             for rowid in sorted(words.unnamed if table not in found.proven else ()):
-                doubtful.setdefault(rowid, note(Doubt.NOT_IN_TEXT, index=fts))
+                doubtful.setdefault(rowid, note(RowDoubt.NOT_IN_TEXT, index=fts))
 
 
 def _ask_full_text(db: sqlite3.Connection, found: Testimony) -> None:
