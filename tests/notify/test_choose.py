@@ -409,6 +409,19 @@ def test_a_week_without_checks_is_not_called_quiet(sent: list[notify.Outgoing]):
     assert sent[0].body.splitlines()[5] == "Sat 05-16  no checks"
 
 
+def test_days_before_the_watchdog_was_installed_are_not_called_unchecked(sent: list[notify.Outgoing]):
+    with Store.in_memory() as store:
+        checked(store, 2, 1)
+        tell(report(), store, WEEKLY, MONDAY)
+    assert sent[0].title == "All quiet this week"
+    assert [line[:3] for line in sent[0].body.splitlines()[:2]] == ["Sat", "Sun"]
+    sent.clear()
+    with Store.in_memory() as store:
+        record_check(store, replace(report(), start=MONDAY, now=MONDAY), [])
+        tell(report(), store, WEEKLY, MONDAY)
+    assert sent[0].title == "Watching since today" and "no checks" not in sent[0].body
+
+
 def test_a_fault_of_the_week_stands_on_each_of_its_days_in_chinese_too(sent: list[notify.Outgoing]):
     opened = MONDAY - timedelta(days=5)
     fault = incident(recipe=None, opened_at=opened, first_at=opened, last_seen_at=opened)

@@ -30,7 +30,7 @@ ITS_STATE = "what the gateway's process was at the end (default: running, unless
     flag("--dry-run", "write nothing anywhere, not even the watchdog's own memory"),
     option("--now", "TIME", "pretend that it is this time (dry run only)", type=a_time),
     flag("--all-profiles", "this home and each of its profiles, one after the other"),
-    flag("--quiet", "print nothing when nothing is wrong and nothing changed"),
+    flag("--quiet", "print only what is new: nothing when nothing changed"),
 )
 def run_check(args: argparse.Namespace) -> int:
     """
@@ -39,7 +39,7 @@ def run_check(args: argparse.Namespace) -> int:
     examples:
       hermes-watchdog check --dry-run                 look and decide, write nothing anywhere
       hermes-watchdog check --dry-run --now '2026-05-19 10:41:00'
-      hermes-watchdog check --quiet                   for cron: prints only when something is wrong or changed
+      hermes-watchdog check --quiet                   for cron: prints only when something changed
       hermes-watchdog check --all-profiles            this home and each of its profiles
 
     exit codes: 0 well · 1 something is wrong · 2 bad configuration or arguments · 3 watchdog failed

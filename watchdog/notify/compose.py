@@ -63,8 +63,8 @@ def weekly(
     elif unchecked:
         title = context.text("title.week_unchecked", count=unchecked)
     else:
-        title = context.text("title.week_quiet")
-    body = [_day_line(day, context) for day in days]
+        title = context.text("title.week_quiet" if days else "title.week_new")
+    body = [_day_line(day, context) for day in days] or [context.text("line.week_new")]
     body += [f"• {lines.says(subject, context)}" for subject in open_now[: lines.SHOWN]]
     return Notification(
         News.WEEKLY, headline(title, context.words), cut("\n".join([*body, context.host])), "info"

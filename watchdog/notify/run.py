@@ -7,7 +7,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Sequence
-from datetime import datetime, time
+from datetime import datetime, time, timedelta
 
 from watchdog.config.rulebook import Rulebook
 from watchdog.config.settings import Settings
@@ -67,7 +67,7 @@ def write(
     if settings.week_due(last_sent(store, News.WEEKLY), context.now):
         midnight = datetime.combine(context.now.astimezone(settings.zone), time(), settings.zone)
         days = messages.week(store, midnight)
-        faults = messages.faults_between(store, days[0].start, midnight)
+        faults = messages.faults_between(store, midnight - timedelta(days=7), midnight)
         open_now = [subject for subject in subjects if not subject.over_at]
         notifications.append(weekly(open_now, days, faults, context))
     return [

@@ -192,9 +192,12 @@ def day(store: Store, now: datetime) -> tuple[int, int, int]:
 
 
 def week(store: Store, midnight: datetime) -> tuple[Day, ...]:
-    """The seven days before this midnight, the oldest first; by the wall clock of its zone."""
+    """The days of the week before this midnight, the oldest first, by the wall clock of its zone; none before the
+    watchdog was installed.
+    """
+    first = store.db.execute("SELECT min(at) FROM checks").fetchone()[0] or ""
     starts = [midnight - timedelta(days=back) for back in range(7, -1, -1)]
-    return tuple(_day(store, start, end) for start, end in pairwise(starts))
+    return tuple(_day(store, start, end) for start, end in pairwise(starts) if str(stamp(end)) > first)
 
 
 def faults_between(store: Store, start: datetime, end: datetime) -> int:
