@@ -569,6 +569,26 @@ def test_a_gateway_that_ends_itself_because_its_loop_stands_is_a_crash_loop_when
     assert "75" in told["crash-loop", "gateway"]["says"]
 
 
+@pytest.mark.thorough
+@pytest.mark.takes_at_most(1200)
+@newer
+def test_a_loop_that_stands_without_its_guard_is_frozen_when_two_witnesses_agree_and_not_before(lab, version):
+    """A loop that waits for ever is no busy process: an old heartbeat alone (3 minutes) says nothing, five minutes
+    without a line beside it do."""
+    it = lab(version, config="agent: {restart_drain_timeout: 5}\ngateway: {loop_watchdog: false}\n")
+    blocks = it.machine.folder / "blocks"
+    blocks.mkdir()
+    (blocks / "sitecustomize.py").write_text(BLOCKS)
+    it.gateway.install(extra=f"[Service]\nEnvironment=PYTHONPATH={blocks}\n")
+    it.gateway.start()
+    it.gateway.answers("hello")
+    (it.gateway.home / "block").touch()
+    stood = time.monotonic()
+    told = until(lambda: found(it), "the gateway is called frozen", within=540, every=15)
+    assert list(told) == [("gateway-wedged", "gateway")], told
+    assert time.monotonic() - stood >= 270, "one witness is not enough"
+
+
 @newer
 def test_a_gateway_that_a_signal_halts_is_called_frozen(lab, version):
     it = running(lab, version, systemd=False)
