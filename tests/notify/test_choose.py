@@ -175,6 +175,23 @@ def test_after_the_digest_nothing_more_within_the_hour():
     assert reasons([subject()], memory=Memory(sent=sent)) == ["held: too many messages within an hour"]
 
 
+def test_results_and_summaries_take_no_message_from_a_question():
+    """A broken database was not asked about, because two repairs and a weekly summary had filled the hour."""
+    before = [
+        "approval needed",
+        "healed by us",
+        "approval needed",
+        "not healed",
+        "healed by us",
+        "first seen",
+    ]
+    sent = tuple((NOW - n * MINUTE, news) for n, news in enumerate([*before, "weekly"], 1))
+    assert reasons([], Proposal(plan(), ask=True), memory=Memory(sent=sent)) == ["approval needed"]
+    full = tuple((NOW - n * MINUTE, "first seen") for n in range(6))
+    outcomes = (ended("d", "plan 7", True, "done"),)
+    assert reasons([], Proposal(plan(), outcomes=outcomes), memory=Memory(sent=full)) == ["healed by us"]
+
+
 @pytest.mark.parametrize(("ago", "told"), [(10, False), (16, True)])
 def test_a_grave_fault_does_not_wait_an_hour_behind_a_digest(ago: int, told: bool):
     """A refused key that comes after a stormy hour is told within a quarter of an hour."""

@@ -25,6 +25,10 @@ GRAVE_PAUSE = timedelta(minutes=15)  # between two digests, when the second tell
 RESERVED = 2  # of the messages an hour, kept for what is critical or asks
 
 
+# What comes because somebody said yes, or asked for it in the settings, takes no message from a fault.
+UNCOUNTED = (News.DIGEST, News.DAILY, News.WEEKLY, *OUTCOMES)
+
+
 class Held(StrEnum):
     """Why something is not said now."""
 
@@ -240,15 +244,15 @@ def _let_through(
     crowd: list[Selection] = []
     quiet = restraint.quiet is not None and restraint.quiet.ends(now) is not None
     recent = [news for at, news in memory.sent if now - at < HOUR]
-    used = sum(news != News.DIGEST for news in recent)
+    used = sum(news not in UNCOUNTED for news in recent)
     for selection in sorted(wanted, key=lambda wish: (not _urgent(wish), -SEVERITIES.index(wish.severity))):
         # What was done to the machine is told when it was done, at any hour.
         if quiet and selection.severity != "critical" and selection.news not in OUTCOMES:
             held.append(replace(selection, held=Held.QUIET_HOURS))
             continue
         room = restraint.per_hour - (0 if _urgent(selection) else min(RESERVED, restraint.per_hour - 1))
-        if used < room:
-            used += 1
+        if used < room or selection.news in OUTCOMES:
+            used += selection.news not in UNCOUNTED
             sent.append(selection)
         else:
             crowd.append(selection)
