@@ -133,6 +133,7 @@ bench-databases: $(VENV)/.ready  ## rows saved per kind of damage, beside other 
 	$(RUN)/python bench/databases.py
 	$(RUN)/python bench/databases.py --rounds 3000
 	$(RUN)/python bench/databases.py --rounds 3000 --harder
+	$(RUN)/python bench/databases.py --rounds 3000 --rare
 
 # The wheel of this checkout is what the lab runs, unless LAB_WATCHDOG names another hermes-watchdog.
 LAB = export LAB_WATCHDOG="$${LAB_WATCHDOG:-$$($(RUN)/python tests/lab/parts.py watchdog)}" && $(RUN)/python -m pytest tests/lab -rfEs --tb=short --durations=5

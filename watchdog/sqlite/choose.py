@@ -150,6 +150,9 @@ def _candidates(job: DatabaseRepair, tick: Tick) -> Iterator[Candidate]:
             if strategy is None:
                 with suppress(Bad):
                     yield scan(job, tick, survey)
+                survey = (
+                    _survey(job, files, tick) if survey and ways[soon:] else None
+                )  # the scan has used it up
                 continue
             file = os.path.join(job.work, re.sub(r"\W+", "-", name.lower()) + ".db")
             built = _built(job, strategy, file, survey)
