@@ -176,6 +176,7 @@ class Adoption:
         return (
             not first.tree.root
             and not any(part.tree.missing for part in rest)
+            and not self.pages.astray
             and not self.survey.pages_gone()
         )
 

@@ -9,6 +9,7 @@ import struct
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from unicodedata import category
@@ -117,6 +118,7 @@ class Pages:
         self.image, self.encoding, self.auto_vacuum = image, encoding, auto_vacuum
         self.claims = bytearray(image.pages + 1)
         self.free_complete = True
+        self.astray = False  # an interior page that no tree has leads to pages of others
         self.freed: set[int] = set()  # pages of trees that the list of free pages names, too
         self.doubles: set[int] = set()  # leaves that are there twice
         self._hidden = bytearray(image.pages + 1)  # per page: 0 not looked at, 1 hides nothing, 2 hides bytes
@@ -334,13 +336,21 @@ class Pages:
             tree = Tree("", root, table)
             if self.claims[root] == UNKNOWN:
                 self.walk(tree)
-            if len(tree.missing) > len(tree.leaves):
-                # an interior page that hardly leads to any leaf is of another time, or another place
+            if self._led_astray(tree):
+                self.astray = True
                 self.release(tree)
                 roots += [number for number in (*tree.above, *tree.inner, *tree.leaves) if number != root]
             elif tree.leaves:
                 found.append(tree)
         return found
+
+    def _led_astray(self, tree: Tree) -> bool:
+        """Whether an interior page leads to sound pages of others more than to leaves: it is of another time, or place."""
+        others = 0
+        for number in tree.lost_pages:
+            with suppress(Bad):
+                others += 0 < number <= self.image.pages and bool(self.image.btree(number))
+        return others > len(tree.leaves)
 
     def release(self, tree: Tree) -> None:
         """Give the pages of a tree back: it turned out to belong to no table."""
