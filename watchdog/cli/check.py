@@ -116,11 +116,7 @@ def run_replay(args: argparse.Namespace) -> int:
       hermes-watchdog replay saved-logs --every 15m --until '2026-05-19 18:00:00'
       hermes-watchdog replay saved-logs --gateway dead --json
     """
-    if not os.path.isdir(args.dir):
-        raise WatchdogError(
-            f"{args.dir}: no such folder; give a Hermes home or a folder with gateway.log in it"
-        )
-    need_home(args.dir)
+    need_home(args.dir, "give a Hermes home or a folder with gateway.log in it")
     args.home = args.dir
     job = job_of(args)
     sources = job.sources(stated=args.gateway)

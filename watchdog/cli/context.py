@@ -49,7 +49,7 @@ def in_zone(at: datetime, job: Job) -> datetime:
     return at.astimezone(UTC)
 
 
-def need_home(home: StrPath) -> None:
+def need_home(home: StrPath, instead: str = "give --home DIR or set HERMES_HOME") -> None:
     """WatchdogError unless the folder can be read; the message says what to do."""
     try:
         status = os.stat(home)
@@ -58,9 +58,9 @@ def need_home(home: StrPath) -> None:
             f"{home} cannot be reached: a folder on the way may not be entered; run this as the gateway's user"
         ) from None
     except OSError:
-        raise WatchdogError(f"{home}: no such folder; give --home DIR or set HERMES_HOME") from None
+        raise WatchdogError(f"{home}: no such folder; {instead}") from None
     if not stat.S_ISDIR(status.st_mode):
-        raise WatchdogError(f"{home} is not a folder; give --home DIR or set HERMES_HOME")
+        raise WatchdogError(f"{home} is not a folder; {instead}")
     if os.access(home, os.R_OK | os.X_OK, effective_ids=True):
         return
     if status.st_uid == os.geteuid():
