@@ -64,7 +64,7 @@ class Burst:
     per: tuple[str, ...] = ()
     or_once: tuple[Line, ...] = ()  # a line that alone is enough
     unless: tuple[Line, ...] = ()  # a line that ends it at once
-    lives: tuple[Line, ...] = ()  # a sign of life
+    alive: tuple[Line, ...] = ()  # a sign of life
     settles_after: timedelta | None = None  # nothing for so long after a sign of life: over
     quiet_for: timedelta | None = None  # nothing for so long: over; else `within`
     recovery: Recovery | None = None
@@ -82,7 +82,7 @@ def read(section: Section) -> Burst:
         per=section.names("per", ()),
         or_once=read_lines(section, "or_once", ()),
         unless=read_lines(section, "unless", ()),
-        lives=read_lines(section, "lives", ()),
+        alive=read_lines(section, "lives", ()),
         settles_after=section.duration("settles_after", None),
         quiet_for=section.duration("quiet_for", None),
         recovery=_read_recovery(section),
@@ -96,7 +96,7 @@ def read(section: Section) -> Burst:
         section.wrong_at(
             "within", "no log can hold so many lines in so short a time; this rule would never match"
         )
-    if bool(want.lives) != (want.settles_after is not None):
+    if bool(want.alive) != (want.settles_after is not None):
         section.wrong(
             "'lives' and 'settles_after' go together: after this sign of life and nothing for so long, the trouble has ended"
         )
@@ -138,7 +138,7 @@ def lines(want: Burst) -> list[tuple[str, Line, bool]]:
         *(("or_once", line, True) for line in want.or_once),
         *(("unless", line, False) for line in want.unless),
         *(("last", line, False) for line in want.last),
-        *(("lives", line, False) for line in want.lives),
+        *(("alive", line, False) for line in want.alive),
         *(("recovered", line, False) for line in (want.recovery.line if want.recovery else ())),
         *(("answered", line, False) for line in _of_any_session(want.recovery)),
         *(("named", line, False) for line in about.named_by),
@@ -185,7 +185,7 @@ class Detector:
             "or_once": self._count_once,
             "line": self._count,
             "last": self._last,
-            "lives": self._lives,
+            "alive": self._alive,
             "unless": self._unless,
             "recovered": self._recovered,
             "answered": self._answered,
@@ -249,9 +249,9 @@ class Detector:
     def _last(self, captures: Captures, _: Event) -> None:
         self.last = {name: harmless(value, 200) for name, value in captures.items()}
 
-    def _lives(self, captures: Captures, event: Event) -> None:
+    def _alive(self, captures: Captures, event: Event) -> None:
         for series in self._agreeing(captures):
-            series.lives(event.at)
+            series.alive(event.at)
 
     def _unless(self, captures: Captures, event: Event) -> None:
         for series in self._agreeing(captures):

@@ -32,7 +32,7 @@ class Evaluation:
     unsure: frozenset[tuple[str, str]]  # (rule, key) that could not be judged
     ambiguous: Ambiguous
     turns: int = 0  # chats that are being worked on right now
-    hung: int = 0  # chats that wait, and nobody works on them
+    hung: int = 0  # chats that wait and are not worked on
     pending_since: datetime | None = None  # when the oldest thing began that is neither answered nor overdue
     notes: tuple[str, ...] = ()  # what a detector saw that is no fault
     doubtful: Mapping[str, str] = field(default_factory=dict)  # what only a user name may have told → why not

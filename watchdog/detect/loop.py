@@ -26,7 +26,7 @@ class Loop:
     within: timedelta
     same: tuple[str, ...] = ()
     unless: tuple[Line, ...] = ()  # it is alive: forget what was counted
-    lives: tuple[Line, ...] = ()  # a sign of life
+    alive: tuple[Line, ...] = ()  # a sign of life
     settles_after: timedelta | None = None  # nothing for so long after a sign of life: over
     last: tuple[Line, ...] = ()  # the newest such line is quoted in the sentence
     key: str = ""
@@ -38,7 +38,7 @@ def read(section: Section) -> Loop:
         steps=steps,
         at_least=section.number("at_least", 3, least=2, most=10_000),
         within=section.duration("within"),
-        lives=read_lines(section, "lives", ()),
+        alive=read_lines(section, "lives", ()),
         settles_after=section.duration("settles_after", None),
         same=section.names("same", ()),
         unless=read_lines(section, "unless", ()),
@@ -46,7 +46,7 @@ def read(section: Section) -> Loop:
         key=section.text("key", ""),
     )
     need_names(section, "same", want.same, steps[0] if steps else ())
-    if bool(want.lives) != (want.settles_after is not None):
+    if bool(want.alive) != (want.settles_after is not None):
         section.wrong(
             "'lives' and 'settles_after' go together: after this sign of life and nothing for so long, the trouble has ended"
         )
@@ -59,7 +59,7 @@ def lines(want: Loop) -> list[tuple[str, Line, bool]]:
         *((f"step{number}", line, True) for number, step in enumerate(want.steps) for line in step),
         *(("unless", line, False) for line in want.unless),
         *(("last", line, False) for line in want.last),
-        *(("lives", line, False) for line in want.lives),
+        *(("alive", line, False) for line in want.alive),
     ]
 
 
@@ -82,7 +82,7 @@ class Detector:
         self.series: dict[str, Series] = {}
         self.last: Captures = {}
         steps = {f"step{number}": partial(self._step, f"step{number}") for number in range(len(want.steps))}
-        self.acts = {**steps, "last": self._last, "unless": self._unless, "lives": self._lives}
+        self.acts = {**steps, "last": self._last, "unless": self._unless, "alive": self._alive}
 
     def see(self, roles: Mapping[str, Captures], event: Event) -> None:
         if "last" in roles:
@@ -90,8 +90,8 @@ class Detector:
         if "unless" in roles:
             self._unless(roles["unless"], event)
             return
-        if "lives" in roles:
-            self._lives(roles["lives"], event)
+        if "alive" in roles:
+            self._alive(roles["alive"], event)
         for key, (step, turn) in list(self.turns.items()):
             captures = roles.get(f"step{step}")
             if captures is not None and self._agree(turn, captures):
@@ -119,10 +119,10 @@ class Detector:
             if key in self.series:
                 self.series[key].end(event.at)
 
-    def _lives(self, captures: Captures, event: Event) -> None:
+    def _alive(self, captures: Captures, event: Event) -> None:
         for key, (_, turn) in self.turns.items():
             if key in self.series and self._agree(turn, captures):
-                self.series[key].lives(event.at)
+                self.series[key].alive(event.at)
 
     def _agree(self, turn: Captures, captures: Captures) -> bool:
         return all(turn.get(name) == captures[name] for name in self.want.same if captures.get(name))

@@ -104,7 +104,7 @@ class Series:
         if now > over:
             self._close(over)
 
-    def lives(self, at: datetime) -> None:
+    def alive(self, at: datetime) -> None:
         """A sign of life; when nothing happens for a while after it, this has ended."""
         self.settle(at)
         self.alive_at = self.alive_at or at

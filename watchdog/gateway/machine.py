@@ -64,7 +64,7 @@ class Machine:
     look: Callable[[], GatewayProcess] | None = None  # how to measure the gateway again
     ask: Runner = commands.ask  # how questions are asked, which change nothing; `run` is for steps
     kept: dict[str, Any] = field(default_factory=dict)  # what one step leaves for a later one; never stored
-    hung: int = 0  # of the turns that the gateway counts: nobody works on them
+    hung: int = 0  # of the turns that the gateway counts: those that are not worked on
 
     def replies(self, seen: GatewayProcess) -> int:
         """Replies in progress, which a stop would cut off."""

@@ -111,7 +111,7 @@ class Report:
     outcomes: tuple[Outcome, ...] = ()
     notifications: tuple[Notification, ...] = ()
     turns: int = 0  # chats being worked on, as the logs tell
-    hung: int = 0  # chats that wait and that nobody works on
+    hung: int = 0  # chats that wait and are not worked on
     pending_since: datetime | None = None  # from when the next check must read to see what still waits
     newly_blind: bool = True  # what cannot be seen is not what the last check could not see
     kept: tuple[Incident, ...] = ()  # open, and not looked at this time: their rule was blind or not due

@@ -174,7 +174,7 @@ class Answering:
 
     code: str = ""
     asked_now: bool = False
-    at_work: bool = False  # somebody carries out a plan right now
+    at_work: bool = False  # a plan is carried out right now
 
 
 def full_lines(
