@@ -445,3 +445,16 @@ def test_a_plan_that_was_cut_off_is_not_called_a_repair_that_did_not_help():
     assert notice.title == "Interrupted: No answer in 1 chat for 26…" and "still there" not in notice.body
     assert re.search(r"to continue: hermes-watchdog resume 7  ", notice.body), "can be copied"
     assert notice.body.endswith(" hermes-watchdog abandon 7")
+
+
+def test_a_digest_is_titled_by_the_gravest_of_what_is_new():
+    quiet = subject(incident=2, ref="incident 2", severity="medium", rule="tls-burst")
+    parts = (
+        selection(News.RESOLVED, subject(incident=3, ref="incident 3", over_at=NOW), severity="critical"),
+        selection(News.OPENED, quiet, severity="medium"),
+        selection(News.OPENED, subject(), severity="high"),
+    )
+    both = selection(News.DIGEST, *(each for part in parts for each in part.subjects), parts=parts)
+    assert compose(both, AT).title == "No answer in 1 chat for 26 min, and 2 m…"
+    over = selection(News.DIGEST, *parts[0].subjects, *parts[0].subjects, parts=(parts[0], parts[0]))
+    assert compose(over, AT).title == "2 more events"

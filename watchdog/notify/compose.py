@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from watchdog.model import Notification
+from watchdog.model import SEVERITIES, Notification
 from watchdog.notify import lines
 from watchdog.notify.choose import Proposal, Selection, worst
 from watchdog.notify.context import MessageContext
@@ -192,7 +192,13 @@ def _digest(selection: Selection, context: MessageContext) -> Message:
     body = [context.text("line.digest", count=context.per_hour), *entries[: 2 * lines.SHOWN]]
     if len(entries) > 2 * lines.SHOWN:
         body.append(context.text("line.more", count=len(entries) - 2 * lines.SHOWN))
-    return Message(context.text("title.digest", count=len(entries)), body)
+    told = [part for part in selection.parts if part.news in (News.OPENED, News.WORSE) and part.subjects]
+    if not told or len(entries) == 1:
+        return Message(context.text("title.digest", count=len(entries)), body)
+    lead = max(told, key=lambda part: SEVERITIES.index(part.severity)).subjects
+    gravest = max(lead, key=lambda subject: SEVERITIES.index(subject.severity))
+    what = lines.headline_of(gravest, lead, context)
+    return Message(context.text("title.many", what=what, count=len(entries) - 1), body)
 
 
 def _proposal_of(selection: Selection) -> Proposal:
