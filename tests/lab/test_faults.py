@@ -86,6 +86,26 @@ def test_what_the_provider_refuses_is_named(lab, version, refusal):
     assert incident["recipe"] in (None, ""), incident
 
 
+@pytest.mark.thorough
+@both
+def test_an_account_with_money_again_is_known_by_any_chat_that_is_answered(lab, version):
+    it = running(lab, version, systemd=False)
+    status, body = REFUSALS["money"]
+    it.world.do("llm", "behave", match="please", do="refuse", status=status, body=body)
+    it.gateway.tell("please do it")
+    it.gateway.wait_for("response ready: platform=telegram chat=42", times=2)
+    failed = time.monotonic()
+    it.gateway.answers("how are you?", chat=43)
+    assert list(found(it)) == [RULES["money"]], "this answer may have been under way"
+
+    def works_again() -> bool:
+        it.gateway.answers("and now?", chat=43)
+        return not found(it)
+
+    until(works_again, "the account has money again", within=300, every=15)
+    assert time.monotonic() - failed >= 100
+
+
 ANSWERS = {
     "empty": ({"do": "answer", "say": ""}, ("provider-errors", "custom")),
     "declined": ({"do": "answer", "say": "", "finish": "content_filter"}, ("content-filter-burst", "custom")),
