@@ -14,6 +14,7 @@ from homes import BOOK
 from watchdog import pipeline
 from watchdog.config.rulebook import Rulebook
 from watchdog.config.settings import Limits, Settings
+from watchdog.gateway.facts import HostFacts
 from watchdog.gateway.machine import GatewayProcess
 from watchdog.gateway.machine import Machine as RealMachine
 from watchdog.gateway.supervisor import SYSTEM, Supervisor
@@ -28,6 +29,20 @@ from watchdog.system.commands import Ran
 
 START = datetime(2026, 11, 16, 10, 0, tzinfo=UTC)
 SYSTEMCTL = "/usr/bin/systemctl"
+HOME = "/home/hermes/.hermes"
+ARGV = ("/opt/hermes/venv/bin/hermes", "gateway", "run")
+# What root measures of a gateway that nothing supervises.
+ROOT_FACTS = HostFacts(
+    HOME,
+    0,
+    "root",
+    "hermes",
+    1000,
+    pid=812,
+    pid_uid=1000,
+    cgroup="0::/user.slice/session-3.scope\n",
+    argv=ARGV,
+)
 RULES = Path(__file__).parent.parent / "rules"
 
 

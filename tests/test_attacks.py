@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 from homes import BOOK, NOW
-from machines import Machine, incident, propose, run_of, said, waits_for
+from machines import ARGV, Machine, incident, propose, run_of, said, waits_for
+from machines import ROOT_FACTS as FACTS
 from machines import ask as ask_for
 
 from watchdog.approval.channels.own_bot import same_bot
@@ -28,7 +29,7 @@ from watchdog.config.rules import shipped_folder
 from watchdog.config.settings import Channel, Secret
 from watchdog.errors import ConfigError, WatchdogError
 from watchdog.gateway.decide import decide
-from watchdog.gateway.facts import Container, HostFacts, Mount, Surroundings, Unit
+from watchdog.gateway.facts import Container, Mount, Surroundings, Unit
 from watchdog.gateway.machine import GatewayProcess
 from watchdog.gateway.machine import Machine as RealMachine
 from watchdog.gateway.release import drain_of
@@ -329,20 +330,6 @@ def test_a_program_that_answers_nonsense_is_no_hermes(tmp_path, monkeypatch, ans
 
 
 # gateway.pid is the agent's word for which process, and which program, the gateway is.
-
-HOME = "/home/hermes/.hermes"
-ARGV = ("/opt/hermes/venv/bin/hermes", "gateway", "run")
-FACTS = HostFacts(
-    HOME,
-    0,
-    "root",
-    "hermes",
-    1000,
-    pid=812,
-    pid_uid=1000,
-    cgroup="0::/user.slice/session-3.scope\n",
-    argv=ARGV,
-)
 
 
 @pytest.mark.parametrize(

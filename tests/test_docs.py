@@ -304,9 +304,12 @@ def test_the_files_with_versions_hold_no_address():
         assert "://" not in text and "--index" not in text and "\n-e" not in text, name
 
 
-def test_the_paths_through_the_code_name_modules_that_exist():
+def test_the_paths_through_the_code_name_modules_that_exist_and_count_them():
     page = (ROOT / "docs" / "design.md").read_text("utf-8")
     paths = page.partition("## Four paths")[2].partition("\n## ")[0]
     modules = {path.stem for path in (ROOT / "watchdog").rglob("*.py")}
-    for name in re.findall(r"`([a-z_/]+)`", paths):
-        assert (ROOT / "watchdog" / f"{name}.py").exists() if "/" in name else name in modules, name
+    for count, without, path in re.findall(r"\((\d+)(?: modules)?(, without the pipeline)?\)\.(.*)", paths):
+        names = re.findall(r"`([a-z_/]+)`", path)
+        for name in names:
+            assert (ROOT / "watchdog" / f"{name}.py").exists() if "/" in name else name in modules, name
+        assert len(set(names)) == int(count) - (not without), path

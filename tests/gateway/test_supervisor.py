@@ -8,6 +8,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from machines import ARGV, HOME
+from machines import ROOT_FACTS as ROOT
 
 from watchdog.gateway.command import folder_for, gateway_command
 from watchdog.gateway.decide import decide
@@ -29,19 +31,6 @@ from watchdog.model import Reason
 from watchdog.notify.translate import in_english
 from watchdog.system.commands import Ran
 
-HOME = "/home/hermes/.hermes"
-ARGV = ("/opt/hermes/venv/bin/hermes", "gateway", "run")
-ROOT = HostFacts(
-    HOME,
-    0,
-    "root",
-    "hermes",
-    1000,
-    pid=812,
-    pid_uid=1000,
-    cgroup="0::/user.slice/session-3.scope\n",
-    argv=ARGV,
-)
 EXEC = "{ path=/opt/hermes/venv/bin/python ; argv[]=python -m hermes_cli.main gateway run }"
 UNIT = Unit("hermes-gateway.service", SYSTEM, 812, EXEC, HOME, "hermes", timedelta(seconds=210))
 OWN = replace(UNIT, scope=USER)

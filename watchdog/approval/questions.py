@@ -1,4 +1,4 @@
-"""Questions about plans: which are due, how they are asked with a code per place, reminded of and closed."""
+"""Questions about plans: which are due, how they are asked with a code per place, and reminded of."""
 
 from __future__ import annotations
 
@@ -13,25 +13,20 @@ from watchdog.approval import record as approval
 from watchdog.approval.channels import base as channels
 from watchdog.approval.channels.base import ChannelError, QuestionText
 from watchdog.approval.channels.own_bot import same_bot
+from watchdog.approval.ends import is_drill
 from watchdog.config.settings import Channel, NotifySettings
 from watchdog.errors import WatchdogError
-from watchdog.model import Notification, Outcome, OutcomeKind, Plan, Report, plain
+from watchdog.model import Notification, Plan, Report
 from watchdog.notify.choose import Proposal
-from watchdog.notify.context import MessageContext
 from watchdog.notify.deliver import Messenger, OnTheHost, Queue
 from watchdog.notify.lines import (
     HowToAnswer,
     how_to_answer,
-    is_cut_off,
-    outcome_title,
-    plan_title,
-    result,
 )
-from watchdog.notify.sanitize import CODE, fit, full_text, headline
+from watchdog.notify.sanitize import CODE, fit, full_text
 from watchdog.store import Store, messages, questions
 from watchdog.store import plans as rows
 from watchdog.store.messages import FLAPPING, QUESTIONS, News
-from watchdog.store.plans import Stored
 from watchdog.store.questions import Place, Question
 from watchdog.text import redact
 from watchdog.values import replace
@@ -39,8 +34,6 @@ from watchdog.values import replace
 ASK_AGAIN = timedelta(hours=4)  # after a question without an answer; no answer is a no
 COMES_AND_GOES = timedelta(hours=2)  # from the last but one question that was no longer needed
 LONGEST = 2800  # characters of a question; the shortest limit of a channel is 4,096 bytes
-DRILL = "drill"  # stands for the recipe of a plan that does nothing
-_ENDED = ("done", "failed", "abandoned", "interrupted")
 
 
 # Which questions are due.
@@ -218,7 +211,7 @@ def _ask_in(channel: Channel, asking: Asking) -> tuple[list[Place], list[str]]:
         if refusal := refused(channel, Path(asking.question.plan.home)):
             raise ChannelError(refusal)
         if not questions.cursor(store, channel.kind):
-            begin = channels.bounded(channel, _limit(channel), partial(kind.start, channel, now))
+            begin = channels.bounded(channel, partial(kind.start, channel, now))
             questions.move_cursor(store, channel.kind, begin, now)
     except WatchdogError as error:
         return [], [f"not asked at {channel.kind}: {fit(str(error))}"]
@@ -228,7 +221,7 @@ def _ask_in(channel: Channel, asking: Asking) -> tuple[list[Place], list[str]]:
         stored = rows.get(store, asking.question.plan.id)
         asked = replace(asked, plan=stored.plan if stored else None, lasts=asking.question.expires_at - now)
         try:
-            receipt = channels.bounded(channel, _limit(channel), partial(kind.ask, channel, name, asked))
+            receipt = channels.bounded(channel, partial(kind.ask, channel, name, asked))
             places.append(Place(name, receipt))
         except ChannelError as error:
             notes.append(f"not asked at {name}: {fit(str(error))}")
@@ -256,131 +249,3 @@ def _asked(code: str, channel: Channel, asking: Asking) -> QuestionText:
 def refused(channel: Channel, home: Path) -> str:
     """Why a channel must not be used at all; empty when it may."""
     return same_bot(channel, home) if channel.kind == "telegram" else ""
-
-
-def _limit(channel: Channel) -> float:
-    return channel.time_limit.total_seconds() * 2 + 1  # a room's name may have to be looked up first
-
-
-# How questions end: answered and done, answered elsewhere, out of time, or no longer needed.
-
-
-def close_questions(
-    outcomes: Sequence[Outcome], messenger: Messenger
-) -> tuple[tuple[Proposal, ...], list[str]]:
-    """Tell the end of each question that has one to the places that were asked.
-
-    Gives the plans that were carried out, with their outcomes, and lines about places that were not reached.
-    """
-    approval.expire(messenger.store, messenger.now)
-    ended: list[Proposal] = []
-    notes: list[str] = []
-    for question in questions.open_questions(messenger.store):
-        stored = rows.get(messenger.store, question.plan.id)
-        answer = answer_of(stored, messenger.context)
-        own = tuple(outcome for outcome in outcomes if outcome.plan_digest == question.plan.digest)
-        own = own or outcome_of(stored)
-        heard_at: tuple[str, ...] = ()
-        if text := _end_of(question, stored, own, messenger.context):
-            heard_at, failed = close(question, text, messenger, answer)
-            notes += failed
-        if own and stored and stored.state != "lapsed":
-            plan = replace(stored.plan, id=question.plan.id)
-            outcome = Proposal(plan, outcomes=own, answer=answer, severity=question.severity)
-            ended.append(replace(outcome, heard_at=heard_at))
-    return tuple(ended), notes
-
-
-@dataclass(frozen=True)
-class EndText:
-    """What the places that were asked are told at the end of a question."""
-
-    title: str
-    body: str
-
-
-def _end_of(
-    question: Question, stored: Stored | None, outcomes: Sequence[Outcome], context: MessageContext
-) -> EndText | None:
-    """How a question ended; None while it is open."""
-    state = stored.state if stored else "lapsed"
-    what = plan_title(question.plan, context)
-    if outcomes and state != "lapsed":
-        answer = answer_of(stored, context) or question.answer
-        plan = stored.plan if stored else question.plan  # a question keeps only what asking needs
-        body = result(outcomes, plan, context)
-        if answer:
-            body = context.text(
-                "answer.done" if outcomes[-1].ok or is_cut_off(outcomes) else "answer.failed",
-                answer=answer,
-                result=body,
-            )
-        return EndText(outcome_title(outcomes, question.plan, context), body)
-    if state == "expired":
-        return EndText(
-            context.text("title.expired", what=what), context.text("answer.expired", at=question.expires_at)
-        )
-    if state in ("lapsed", "superseded"):
-        why = context.say(stored.reason) if stored and stored.reason else context.text("answer.plan_changed")
-        return EndText(context.text("title.lapsed", what=what), context.text("answer.lapsed", why=why))
-    if state == "refused" and stored:
-        return answered_text(question, False, answer_of(stored, context, "answer.is_refused"), context)
-    return None
-
-
-def is_drill(plan: Plan) -> bool:
-    """Whether it is a question for practice (service/drill.py): there is nothing to carry out."""
-    return plan.recipes == (DRILL,)
-
-
-def answered_text(question: Question, yes: bool, body: str, context: MessageContext) -> EndText:
-    """What everyone who was asked learns of an answer."""
-    if is_drill(question.plan):
-        return EndText(context.text("drill.title_ended"), body)
-    key = "title.approved" if yes else "title.refused"
-    return EndText(context.text(key, what=plan_title(question.plan, context)), body)
-
-
-def outcome_of(stored: Stored | None) -> tuple[Outcome, ...]:
-    """How a plan ended that was carried out elsewhere, such as by `approve` on the host."""
-    if stored is None or stored.state not in _ENDED:
-        return ()
-    ok = stored.state == "done"
-    title, reason = plain(stored.plan.title), stored.reason or plain(stored.state)
-    return (Outcome(stored.plan.digest, OutcomeKind.PLAN, title, ok, reason),)
-
-
-def answer_of(stored: Stored | None, context: MessageContext, key: str = "") -> str:
-    """Who answered, how and when, in the reader's words."""
-    if stored is None or stored.answered_at is None or stored.answered_via == "auto":
-        return ""
-    key = key or ("answer.refused" if stored.state == "refused" else "answer.approved")
-    via = context.text(f"via.{stored.answered_via.partition('/')[0]}")
-    return context.text(key, by=fit(stored.answered_by, 40), via=via, at=stored.answered_at)
-
-
-def close(
-    question: Question, end: EndText, messenger: Messenger, answer: str = ""
-) -> tuple[tuple[str, ...], list[str]]:
-    """Tell the end to every place that was asked, once: the places that know it, and lines about the others."""
-    answer = answer or question.answer
-    questions.save_question(messenger.store, replace(question, closed_at=messenger.now, answer=answer))
-    return tell_places(question, end, messenger)
-
-
-def tell_places(question: Question, end: EndText, messenger: Messenger) -> tuple[tuple[str, ...], list[str]]:
-    """A message to every place that was asked: the places that have it, and lines about the others."""
-    settings, notes, told_at = messenger.settings, [], []
-    text = f"{headline(end.title, messenger.context.words)}\n{end.body}"
-    asked = {place.name: place for place in question.places}
-    for channel in settings.replies.channels:
-        kind = channels.module(channel)
-        for name in kind.places(channel):
-            if name in asked:
-                tell = partial(kind.tell, channel, name, asked[name].receipt, text)
-                try:
-                    channels.bounded(channel, _limit(channel), tell)
-                    told_at.append(name)
-                except ChannelError as error:
-                    notes.append(f"{name} could not be told: {fit(str(error))}")
-    return tuple(told_at), notes

@@ -12,7 +12,7 @@ from functools import partial
 from watchdog.approval import record as approval
 from watchdog.approval.channels import base as channels
 from watchdog.approval.channels.base import LONG, ChannelError, Collected, Reply
-from watchdog.approval.questions import answered_text, close, is_drill, tell_places
+from watchdog.approval.ends import answered_text, close, is_drill, tell_places
 from watchdog.config.settings import Channel, Limits
 from watchdog.fleet.mailbox_plan import digest_of_own
 from watchdog.model import Reason
@@ -202,7 +202,7 @@ def _look(
     limit = channel.time_limit.total_seconds() * (len(channel.approvers) + 1) + wait
     try:
         cursor = questions.cursor(store, channel.kind)
-        heard = channels.bounded(channel, limit, partial(kind.collect, channel, cursor, wait))
+        heard = channels.bounded(channel, partial(kind.collect, channel, cursor, wait), limit)
     except ChannelError as error:
         return [], [fit(str(error))]
     results, notes = check_replies(channel, heard, messenger, limits)
@@ -250,7 +250,7 @@ def _reply_to(result: ReplyResult, channel: Channel, text: str) -> list[str]:
         return []  # told with all the others
     tell = partial(channels.module(channel).tell, channel, result.reply.place, result.reply.handle, text)
     try:
-        channels.bounded(channel, channel.time_limit.total_seconds() * 2, tell)
+        channels.bounded(channel, tell)
     except ChannelError as error:
         return [fit(str(error))]
     return []

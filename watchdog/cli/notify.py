@@ -259,13 +259,12 @@ def _try_channels(job: Job, reader: Reader) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for channel in settings.replies.channels:
         kind = replies.module(channel)
-        seconds = channel.time_limit.total_seconds() * 3
         for place in kind.places(channel):
             try:
                 if why := refused(channel, job.home):
                     raise WatchdogError(why)
-                replies.bounded(channel, seconds, partial(kind.tell, channel, place, "", text))
-                replies.bounded(channel, seconds, partial(kind.start, channel, job.now))
+                replies.bounded(channel, partial(kind.tell, channel, place, "", text))
+                replies.bounded(channel, partial(kind.start, channel, job.now))
                 found.append((reader("notify.to-place", name=place), ""))
             except WatchdogError as error:
                 found.append((reader("notify.to-place", name=place), fit(str(error))))

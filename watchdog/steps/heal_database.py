@@ -26,17 +26,12 @@ class Args:
 
 
 def read(section: Section) -> Args:
-    args = read_either(section)
-    return Args(*args)
-
-
-def read_either(section: Section) -> tuple[str, bool]:
     """`database: X` to do it, `undo: X` to take it back."""
     undo = section.has("undo")
-    name = section.text("undo" if undo else "database")
+    args = Args(section.text("undo" if undo else "database"), undo)
     section.done()
-    check_holes(section, Args(name, undo))
-    return name, undo
+    check_holes(section, args)
+    return args
 
 
 def describe(args: Args, machine: Machine) -> Reason:

@@ -93,8 +93,13 @@ def module(channel: Channel) -> ChannelKind:
     return found
 
 
-def bounded(channel: Channel, seconds: float, call: Callable[[], Value]) -> Value:
-    """What a channel's function returns; ChannelError past its time, however slowly its server drips."""
+def bounded(channel: Channel, call: Callable[[], Value], seconds: float | None = None) -> Value:
+    """What a channel's function returns; ChannelError past its time, however slowly its server drips.
+
+    Without `seconds`: twice the channel's limit, because a room's name may have to be looked up first.
+    """
+    if seconds is None:
+        seconds = channel.time_limit.total_seconds() * 2 + 1
     result: list[Value] = []
     failed: list[ChannelError] = []
 

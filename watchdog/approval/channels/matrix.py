@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from watchdog.approval.channels.base import LONG, ChannelError, Collected, QuestionText, Reply
-from watchdog.approval.channels.request import Request, fetch, mapping
+from watchdog.approval.channels.http import Request, fetch, mapping
 from watchdog.config.settings import Channel
 from watchdog.notify.sanitize import render
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from watchdog.approval.channels.base import LONG, ChannelError, Collected, QuestionText, Reply
-from watchdog.approval.channels.request import Request, fetch, mapping
+from watchdog.approval.channels.http import Request, fetch, mapping
 from watchdog.config.settings import Approver, Channel
 
 KIND = "ntfy"

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from watchdog.approval.channels.base import LONG, ChannelError, Collected, QuestionText, Reply
-from watchdog.approval.channels.request import Request, fetch, mapping
+from watchdog.approval.channels.http import Request, fetch, mapping
 from watchdog.config.settings import Channel
 
 KIND = "telegram"
