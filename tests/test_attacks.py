@@ -212,7 +212,7 @@ def test_root_looks_through_no_link_of_the_agents_at_somebody_elses_file(home, p
     for path in databases(home):
         told = look(path)
         assert told.grade == "unknown" and told.fault == (
-            "a link of nobody's leads to somebody else's file; root does not look at it. Put the file itself there"
+            "a link of nobody's leads to a file of another user; root does not look at it. Put the file itself there"
         )
 
 
