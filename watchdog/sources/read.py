@@ -16,14 +16,14 @@ from watchdog import sources as package
 from watchdog.config.rulebook import Vocabulary
 from watchdog.model import LOGS, Event, Line, Measurement, phrase
 from watchdog.model.trace import Trace
-from watchdog.sources import resources
+from watchdog.sources import cron, databases, process, resources
 from watchdog.sources.chat_text import ChatText
 from watchdog.sources.classify import Classifier
 from watchdog.sources.forgery import Doubts, find_doubts
 from watchdog.sources.localtime import SET_BACK, SLACK, LocalClock, SetBack, agreed
 from watchdog.sources.logfile import LogFile
 from watchdog.sources.records import HEADER, Wanted
-from watchdog.system.procfs import lock_holder
+from watchdog.system.procfs import began_at, lock_holder, start_time_of
 from watchdog.text import spell
 from watchdog.values import TYPE_CHECKING, Any, StrPath, dataclass, field
 
@@ -66,11 +66,9 @@ class Sources:
 
     def tool_calls(self, asked: Sequence[tuple[str, datetime | None]]) -> list[ToolCalls]:
         """Which tools sessions waited for at a moment, as state.db has it."""
-        from watchdog.sqlite import unanswered_calls  # asked only when a chat waits for long
-
         saved = os.path.join(self.home, "state.before.db")  # a folder of saved files
         named = os.path.join(self.home, "state.db")
-        return unanswered_calls(
+        return sqlite.unanswered_calls(
             saved if os.path.exists(saved) and not os.path.exists(named) else named, asked
         )
 
@@ -159,9 +157,7 @@ def read_all(
         entries = _journal(sources, chat, since, now, reading)
         streams.append(list(_classified(batch, classifiers, reading)) for batch in entries)
     if "sessions" in wanted:
-        from watchdog.sources.process import sessions
-
-        streams.append(in_order([_classified(sessions(sources.home), classifiers, reading)]))
+        streams.append(in_order([_classified(process.sessions(sources.home), classifiers, reading)]))
     reading.events = chain.from_iterable(_read(sources, wanted, streams, classifiers, now, reading))
     return reading
 
@@ -230,30 +226,26 @@ def _now(
         )
     reading.last_at = max((log.last_at for log in reading.logs if log.last_at is not None), default=None)
     if "gateway" in wanted:
-        from watchdog.sources import process as processes
-
         if sources.stated:
-            process, why = processes.stated(sources.stated, sources.home, now, reading.last_at)
+            found, why = process.stated(sources.stated, sources.home, now, reading.last_at)
         else:
             role = sources.vocabulary.role
-            farewells = processes.Farewells((*role("started"), *role("failed")), role("stopped"))
-            process, why = processes.observe(
+            farewells = process.Farewells((*role("started"), *role("failed")), role("stopped"))
+            found, why = process.observe(
                 sources.home, sources.logs, reading.last_at, now, farewells, sources.unit
             )
-        if process is not None:
-            processes.lived_until(process, sources.measured)
+        if found is not None:
+            process.lived_until(found, sources.measured)
             if sources.failed_restarts:
                 starts = starts_in_log(sources, min(sources.failed_restarts), now)
-                processes.failed_to_start_again(process, sources.failed_restarts, starts)
-            if process.facts["state"] in ("running", "frozen") and process.facts.get("pid"):
-                reading.measured["pid"] = process.facts["pid"]
-            yield process
+                process.failed_to_start_again(found, sources.failed_restarts, starts)
+            if found.facts["state"] in ("running", "frozen") and found.facts.get("pid"):
+                reading.measured["pid"] = found.facts["pid"]
+            yield found
         else:
             reading.blind["gateway"] = why
     yield from _resources(sources, wanted, now, reading)
     if "cron" in wanted:
-        from watchdog.sources import cron
-
         try:
             yield from cron.observe(sources.home, now)
         except cron.JobsUnreadable as error:
@@ -263,10 +255,8 @@ def _now(
                 error, os.path.join(sources.home, "cron", "jobs.json")
             )
     if "databases" in wanted:
-        from watchdog.sources.databases import observe
-
         try:
-            for event in observe(
+            for event in databases.observe(
                 sources.home, now, reading.complained, live=not sources.stated, state=sources.state
             ):
                 if event.facts.get("grade") == "unknown":  # one of them is dark, the others can be seen
@@ -488,9 +478,8 @@ def _journal(
     units = [] if saved else gateway.units_of(sources.home, sources.unit)
     if not saved and not units:
         return iter(())
-    from watchdog.sources import (
-        journal,
-    )  # of a gateway that ran all the time, or has no unit, nothing is asked
+    # Not at the top: of a gateway that ran all the time, or has no unit, nothing is asked.
+    from watchdog.sources import journal
 
     try:
         if saved:
@@ -521,8 +510,6 @@ def _ran_all_the_time(home: StrPath, since: datetime) -> bool:
     """One process all through the window cannot have crashed in it; asking journalctl would cost more than
     the check.
     """
-    from watchdog.system.procfs import began_at, lock_holder, start_time_of
-
     ticks = start_time_of(lock_holder(os.path.join(home, "gateway.lock")) or 0)
     began = began_at(ticks) if ticks is not None else None
     return began is not None and began < since
