@@ -348,3 +348,21 @@ def test_the_work_for_chats_that_wait_grows_with_their_number_only(book, tmp_pat
             sys.setprofile(None)
         counts.append(calls)
     assert counts[1] < 6 * counts[0]
+
+
+@pytest.mark.parametrize(
+    "inside", ["", record(60.2, "nothing", "some.logger"), inbound(400, 43, "Cy", "fake")]
+)
+@pytest.mark.parametrize("deaf", [True, False])
+def test_the_turns_of_whoever_has_a_name_with_line_breaks_pass_for_no_work_for_others(
+    book, tmp_path, inside, deaf
+):
+    """Chat 42 got no turn, or one that says other words; Eve goes on chatting."""
+    asked = inbound(30, 42, said="help me")
+    began = [] if deaf else [" " + turn(30.3, "s42", "[voice] help me")]
+    records = [*healthy(10, 1), asked, *began]
+    for at in range(60, 2400, 300):
+        moved = inside and inside.replace("10:01:00", f"10:{at // 60:02d}:00")
+        records += [*healthy(at, 99, f"Eve\n{moved}Eve"), *healthy(at + 130, 2)]
+    found, unseen = seen(book, write(tmp_path, records))
+    assert "telegram/42" in found | unseen and found <= {"telegram/42"}

@@ -197,6 +197,7 @@ def show_all(
     """One pass over the events: (rules whose pattern was too slow, records that could not be believed)."""
     ambiguous = Ambiguous()
     sources: dict[str, Dispatch] = {}
+    uncertain: list[Callable[[datetime], None]] = []  # whom to tell of a message that cannot be read
 
     def forget() -> None:
         for dispatch in sources.values():
@@ -206,6 +207,8 @@ def show_all(
     for condition in {id(condition): condition for condition in every}.values():
         if hasattr(condition.detector, "ask"):
             condition.detector.ask = seen.ask
+        if hasattr(condition.detector, "see_unreadable"):
+            uncertain.append(condition.detector.see_unreadable)
         for role, line, _ in condition.lines:
             if line.aside and line in seen.traces:
                 condition.detector.follow(role, seen.traces[line])
@@ -217,6 +220,8 @@ def show_all(
         if event.is_odd or rows or len(matches) != 1:
             if event.ambiguous:
                 ambiguous.add(event)
+                for tell in uncertain:
+                    tell(event.at)
             elif rows:
                 ambiguous.read(event)
             if matches and (not event.ambiguous or event.doubt is not None):

@@ -51,6 +51,8 @@ class Detector:
         self.doubtful: set[str] = set()  # keys that wait too long, unless a user name wrote what tells so
         self.ask: Ask | None = None  # given by the evaluation; None: there is no database to ask
         self.asked: dict[tuple[str, datetime], ToolCalls | None] = {}
+        self.unreadable: datetime | None = None  # when a message was last met that cannot be read for certain
+        self.nameless: set[str] = set()  # sessions whose turn may be for such a message, and for any other
         self.cut_off: dict[str, datetime] = {}  # key → when a restart cut it off
         self.last: dict[str, Captures] = {}  # key → what its newest line of `last` captured
         self.traces: dict[str, list[Trace]] = {"progress": [], "turn_over": []}
@@ -93,8 +95,13 @@ class Detector:
         if self.workers.strangers:
             self.workers.forget(min((queue[0].opened.at for queue in self.waiting.values()), default=at))
 
+    def see_unreadable(self, at: datetime) -> None:
+        """A message came, and nobody can tell for certain in which chat: the turns that begin now may be for it."""
+        self.unreadable = at
+
     def see_doubtful(self, roles: Mapping[str, Captures], event: Event) -> None:
         """A record that a user name may have written opens and settles nothing for certain."""
+        self.see_unreadable(event.at)
         if "reset" in roles:
             for wait in self._all():
                 wait.doubted = event.at
@@ -162,7 +169,11 @@ class Detector:
                 for at in trace.between(name, wait.up_to[role], now)
             ]
             for at, name in sorted(signs):
-                if self.workers.works_for(name, wait, at):
+                if not self.workers.works_for(name, wait, at):
+                    continue
+                if name in self.nameless and name != wait.session:
+                    wait.doubted = at
+                else:
                     take(wait, at)
             if doubts := [trace.doubts[name] for trace in traces for name in theirs if name in trace.doubts]:
                 wait.doubted = max(doubts)
@@ -290,6 +301,7 @@ class Detector:
             return
         common = {name: captures[name] for name in self.want.same if name in captures}
         words = event.facts.get("said")
+        uncertain = self.unreadable is not None and event.at - self.unreadable <= LINK_WITHIN
         found = few(wait for wait in self.said.get(words, ()) if agree(wait, common)) if words else []
         if not found:
             near = [
@@ -301,14 +313,15 @@ class Detector:
             ]
             # An answer to something older may have come in between and counted for this one, too.
             found = [wait for wait in near if words and wait.said == words]
-            found = found or [
-                wait for wait in near if not wait.session and wait in self.waiting.get(wait.key, ())
-            ]
+            if not found and not uncertain:
+                found = [wait for wait in near if not wait.session and wait in self.waiting.get(wait.key, ())]
         keys = frozenset(wait.key for wait in found)
         known = self.sessions.chats.get(session)
         if len(keys) != 1:
             if known is None:
                 self.workers.meet(session, stranger(common, found, event.at))
+                if uncertain:
+                    self.nameless.add(session)
             return
         answered = found[0]
         if known is not None and known[0] == answered.key:
