@@ -91,6 +91,24 @@ def test_each_incident_knows_when_it_was_noticed_how_long_it_lasted_and_who_heal
     assert told["qq-dead"].to_notice == timedelta(0) and told["qq-dead"].lasted is None
 
 
+@pytest.mark.parametrize(("over", "ending"), [(24, Ending.BY_US), (40, Ending.BY_ITSELF)])
+def test_what_was_open_beside_a_plan_and_ended_later_was_not_healed_by_it(
+    store: Store, over: int, ending: Ending
+) -> None:
+    """A refused key that a person renewed after a database was repaired is no repair of ours."""
+    first = START + timedelta(days=1, minutes=4)
+    beside = incident("provider-auth", "custom", first, over * MINUTE)
+    save_changes(store, [Change("opened", beside)])
+    names = ("session-stuck telegram/42", "provider-auth custom")
+    made = Plan("Restart the gateway", names, ("restart-gateway",), (), (), "d2", home="/h")
+    made = replace(made, parts=(("restart-gateway", names[0], 0),))
+    number = rows.save(store, made, first + 11 * MINUTE)
+    times = {"claimed_at": stamp(first + 20 * MINUTE), "finished_at": stamp(first + 25 * MINUTE)}
+    rows.move(store, number, ("pending",), "done", answered_by="ann", **times)
+    told = {one.incident.rule: one.ending for one in gather(store, "/h", START, NOW).incidents}
+    assert (told["provider-auth"], told["session-stuck"]) == (ending, Ending.BY_US)
+
+
 def test_the_median_is_of_what_is_known(past: Past) -> None:
     assert past.noticing == 5 * MINUTE  # of 11, 5 and 0 minutes
     assert past.resolving == timedelta(minutes=15, seconds=30)

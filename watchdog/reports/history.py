@@ -119,9 +119,7 @@ def gather(store: Store | None, home: str, start: datetime, now: datetime) -> Pa
         for stored in rows.newest(store, 1000)
         if stored.asked_at >= start or (stored.finished_at or start) > start
     ]
-    repaired = [
-        (name, stored) for stored in plans if stored.state == "done" for name in stored.plan.incidents
-    ]
+    repaired = [stored for stored in plans if stored.state == "done"]
     incidents = [incident for incident in all_incidents(store, since=start) if incident.status != "suspected"]
     return Past(
         home,
@@ -157,21 +155,26 @@ def past_action(stored: Stored) -> PastAction:
 
 
 def _past_incident(
-    incident: Incident, checks: Sequence[datetime], repaired: Sequence[tuple[str, Stored]]
+    incident: Incident, checks: Sequence[datetime], repaired: Sequence[Stored]
 ) -> PastIncident:
     index = bisect_left(checks, incident.opened_at)
     noticed = checks[index] if index < len(checks) else None
     ending = Ending.OPEN
     if incident.resolved_at is not None:
-        name = f"{incident.rule} {incident.key}".strip()
-        ours = any(
-            known.strip() == name
-            and (stored.claimed_at or stored.asked_at) <= incident.resolved_at
-            and stored.asked_at >= incident.first_at
-            for known, stored in repaired
-        )
-        ending = Ending.BY_US if ours else Ending.BY_ITSELF
+        ending = Ending.BY_ITSELF
+        if any(_ended(incident, incident.resolved_at, stored) for stored in repaired):
+            ending = Ending.BY_US
     return PastIncident(incident, noticed, ending)
+
+
+def _ended(incident: Incident, at: datetime, stored: Stored) -> bool:
+    """Whether this plan ended the incident: it was for it, or it was over when the plan was."""
+    name, plan = f"{incident.rule} {incident.key}".strip(), stored.plan
+    if name not in [known.strip() for known in plan.incidents] or stored.asked_at < incident.first_at:
+        return False
+    treated = {known.strip() for _, known, _ in plan.parts} or {name}
+    began = stored.claimed_at or stored.asked_at
+    return began <= at and (name in treated or at <= (stored.finished_at or began))
 
 
 def watched(times: Sequence[datetime]) -> tuple[tuple[datetime, datetime], ...]:
