@@ -242,9 +242,10 @@ class Losses(Adoption):
         named, strays = len(fresh.losses(name)), self.strays(name)
         # a row of a table without rowid that is there twice stands on a page that was written over another
         twice = tally.refused and not layout.rowid
-        refused = 0 if name in self.complete and layout.rowid else tally.refused  # the list names them, too
-        lost = named + (1 if twice else refused)
-        sure = max(0, (named if strays else lost) - self.disputed.get(name, 0))
+        lost = named + (1 if twice else tally.refused)
+        # a list that names every row may name the refused ones, too
+        least_named = named if strays or (name in self.complete and layout.rowid) else lost
+        sure = max(0, least_named - self.disputed.get(name, 0))
         if name in self.complete or self.whole(name):
             tally.lost, tally.lost_most = sure, lost
             return

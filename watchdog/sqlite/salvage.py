@@ -255,12 +255,11 @@ class _Salvage(Losses):
         if not layout.rowid:
             return
         votes, lists = self._witnesses(name)
-        if name in self.complete:  # a number read from a destroyed row that no list has is itself destroyed
-            for rowid in self.fresh.losses(name):
-                if rowid not in votes:
-                    self.fresh.forget(name, rowid)
         gone = self.fresh.absent(name, votes)
         incomplete = name not in self.complete
+        if not incomplete:  # a number read from a destroyed row that no list has may be destroyed, too
+            unheard = sum(rowid not in votes for rowid in self.fresh.losses(name))
+            self.disputed[name] = self.disputed.get(name, 0) + unheard
         torn = bool(self.survey.trees[name].missing) and incomplete
         hiding = incomplete and bool(self._hiding(name))
         loose = incomplete and name in self.loose
