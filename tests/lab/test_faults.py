@@ -591,11 +591,11 @@ def test_a_gateway_that_ends_itself_because_its_loop_stands_is_a_crash_loop_when
 
 @pytest.mark.thorough
 @pytest.mark.takes_at_most(1200)
-@newer
-def test_a_loop_that_stands_without_its_guard_is_frozen_when_two_witnesses_agree_and_not_before(lab, version):
+def test_a_loop_that_stands_without_a_guard_is_frozen_when_two_witnesses_agree_and_not_before(lab):
     """A loop that waits for ever is no busy process: an old heartbeat alone (3 minutes) says nothing, five minutes
-    without a line beside it do."""
-    it = lab(version, config="agent: {restart_drain_timeout: 5}\ngateway: {loop_watchdog: false}\n")
+    without a line beside it do. In 0.20.5, with its guard off, a thread beside the loop goes on writing each minute.
+    """
+    it = lab("0.19.0")
     blocks = it.machine.folder / "blocks"
     blocks.mkdir()
     (blocks / "sitecustomize.py").write_text(BLOCKS)
