@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from homes import farewells, let_others_in
+from homes import farewells
 
 from watchdog.gateway.evidence import read_evidence
 from watchdog.gateway.machine import look_at_gateway
@@ -134,12 +134,12 @@ def test_from_another_pid_namespace_a_lock_that_is_held_cannot_be_seen_and_a_fre
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs to become somebody else")
-def test_a_gateway_of_another_user_is_seen_by_its_lock(folder):
-    let_others_in(folder)
-    with holding(folder) as process:
+def test_a_gateway_of_another_user_is_seen_by_its_lock(folder, public_folder):
+    home = Path(shutil.copytree(folder, public_folder / "home"))
+    with holding(home) as process:
         os.seteuid(65534)
         try:
-            found = look_at_gateway(folder)
+            found = look_at_gateway(home)
         finally:
             os.seteuid(0)
         assert (found.alive, found.pid) == (True, process.pid)
