@@ -174,8 +174,9 @@ class Detector:
         self.many = MANY  # keys; with so many it is time to tidy up
         self.last: Captures = {}
         self.known: dict[str, Captures] = {}  # session → what its lines captured, for lines that lack it
-        # session → what its newest line captured, the same completed, its key and its series
-        self.routes: dict[str, tuple[Captures, Captures, str, Series]] = {}
+        # session → what its newest line captured, the same completed, its key, its series, what failed
+        self.routes: dict[str, tuple[Captures, Captures, str, Series, str]] = {}
+        self.same = want.recovery.same if want.recovery is not None else ()
         self.names = Names(want.per)
         self.chats = SessionChats()
         self.traces: list[Trace] = []  # of the lines that show that a session works again
@@ -214,19 +215,20 @@ class Detector:
         session = event.session
         route = self.routes.get(session)
         if route is not None and route[0] is captures:  # as the line before it of this session
-            _, completed, key, series = route
+            _, completed, key, series, name = route
         else:
             completed = self._completed(captures, event)
             key, series = self._series(completed, event)
+            name = whose(completed, self.same)
             if self.want.about is None:
                 if len(self.routes) > MEMORY:
                     self.routes.clear()
-                self.routes[session] = captures, completed, key, series
+                self.routes[session] = captures, completed, key, series, name
         if self.traces and (series.current is not None or len(series.recent) + 1 >= self.want.at_least):
             self._recover([series], event.at)
         series.add(key, event, completed, enough)
-        if self.want.recovery is not None and self.want.recovery.same:
-            series.failed[whose(completed, self.want.recovery.same)] = event.at
+        if self.same:
+            series.failed[name] = event.at
 
     def _series(self, captures: Captures, event: Event) -> tuple[str, Series]:
         want = self.want
@@ -261,8 +263,7 @@ class Detector:
         self.traces[0].note(event.at, event.session)
 
     def _answered(self, captures: Captures, event: Event) -> None:
-        assert self.want.recovery is not None
-        self.traces[0].note(event.at, whose(captures, self.want.recovery.same))
+        self.traces[0].note(event.at, whose(captures, self.same))
 
     def _named(self, captures: Captures, event: Event) -> None:
         self.names.name(captures, event.at)
