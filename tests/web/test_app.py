@@ -503,7 +503,9 @@ def test_an_address_that_others_reach_is_refused_unless_a_login_is_stated(text: 
     assert parse_address(text, login=True)[1] in (8790, 80)
 
 
-@pytest.mark.parametrize("text", ["", "x", "127.0.0.1", "127.0.0.1:99999", "example.org:80", "127.0.0.1:-1"])
+@pytest.mark.parametrize(
+    "text", ["", "x", "127.0.0.1", "127.0.0.1:99999", "example.org:80", "127.0.0.1:-1", "127.0.0.1:²"]
+)
 def test_what_is_no_address_is_said(text: str) -> None:
     with pytest.raises(WatchdogError, match="is not an"):
         parse_address(text, login=True)

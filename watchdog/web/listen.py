@@ -22,7 +22,7 @@ def parse_address(text: str, login: bool) -> tuple[str, int]:
     """(host, port) of '127.0.0.1:8790', '[::1]:8790' or '8790'; WatchdogError for one that others can reach."""
     host, _, port = text.rpartition(":")
     host = host.strip("[]") or "127.0.0.1"
-    if not port.isdigit() or not 0 <= int(port) < 65536:
+    if not port.isdecimal() or not 0 <= int(port) < 65536:
         raise WatchdogError(f"'{text}' is not an address; write {DEFAULT} or [::1]:8790")
     if host == "localhost":
         host = "127.0.0.1"
