@@ -290,6 +290,7 @@ def _check_say(section: Section, rule: Rule) -> None:
     known = {"key", "count"}  # count: how many such faults one message is about
     for condition in flat(rule.when):
         known |= condition.says
+    known |= {name.rpartition("_")[0] for name in known if name.endswith(("_epoch", "_seconds"))}
     sentences = [("say", rule.say), ("headline", rule.headline)]
     for language, texts in rule.translations.items():
         old = {key: f"{key}s" for key in texts if section.has(f"{key}s")}

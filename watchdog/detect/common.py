@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from watchdog import config
 from watchdog.config.rulebook import OTHER, Vocabulary, Word
@@ -100,6 +100,20 @@ def need_names(
                 f"'{harmless(name, 40)}' is not captured by '{harmless(lacking[0].pattern.text, 60)}'; "
                 f"write (?<{harmless(name, 40)}>…) there",
             )
+
+
+def with_moments(captures: Captures, at: datetime) -> dict[str, Any]:
+    """What was captured, and the moment `x` of an `x_epoch` (seconds or milliseconds) or `x_seconds` (from `at` on)."""
+    values: dict[str, Any] = {name: value for name, value in captures.items() if value}
+    for name, value in tuple(values.items()):
+        moment, _, unit = name.rpartition("_")
+        if not moment or not value.isdecimal():
+            continue
+        if unit == "epoch" and len(value) in (10, 13):
+            values[moment] = datetime.fromtimestamp(int(value[:10]), UTC)
+        elif unit == "seconds" and len(value) < 9:
+            values[moment] = at + timedelta(seconds=int(value))
+    return values
 
 
 def key_of(captures: Captures, same: Iterable[str], nothing: str = "") -> str:

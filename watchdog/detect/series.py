@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from watchdog.detect.common import KEEP_LAST, Captures
+from watchdog.detect.common import KEEP_LAST, Captures, with_moments
 from watchdog.model import Event, Reason, Span
 from watchdog.values import replace
 
@@ -34,7 +35,7 @@ class Series:
         self.closed: list[Span] = []
         self.current: Span | None = None  # as it began
         self.last_at = LONG_AGO  # of the present one: its newest time, what it quotes, its evidence
-        self.quotes: dict[str, str] = {}
+        self.quotes: dict[str, Any] = {}
         self.quoted: Captures | None = None  # what was added to that last
         self.first: Event | None = None
         self.newest: deque[Event] = deque(maxlen=KEEP_LAST)
@@ -69,7 +70,7 @@ class Series:
             self.sessions.add(event.session)
         if quotes is not self.quoted and quotes != self.quoted:
             self.quoted = quotes
-            self.quotes.update({name: value for name, value in quotes.items() if value})
+            self.quotes.update(with_moments(quotes, at))
 
     @property
     def evidence(self) -> tuple[Event, ...]:
