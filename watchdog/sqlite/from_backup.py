@@ -158,7 +158,7 @@ def _agree(fresh: Fresh, pages: Pages, fills: list[tuple[checks.Fill, Tree]]) ->
                 if row is not None and row[0] == copy[0] and row != copy:
                     return False
             return True
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeDecodeError):  # SQLite quotes a damaged schema in its own message
         return False
     finally:
         fresh.db.text_factory = fresh.text_factory
