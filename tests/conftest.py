@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -23,11 +24,14 @@ ROOM = 2_000_000_000  # bytes
 def pytest_configure(config: pytest.Config) -> None:
     """Nothing of the user who runs the tests is read, and temporary folders are in memory where there is room.
 
+    What they expect is written for a machine in UTC that speaks English: logs of Hermes name no zone.
     The tests make thousands of small databases; half of the suite's time would be waiting for the disk.
     """
     for name in list(os.environ):
-        if name.startswith(("HERMES_", "XDG_")) and name != "HERMES_WATCHDOG_EFFORT":
+        if name.startswith(("HERMES_", "XDG_", "LANG", "LC_")) and name != "HERMES_WATCHDOG_EFFORT":
             del os.environ[name]
+    os.environ |= {"TZ": "UTC", "LANG": "C.UTF-8"}
+    time.tzset()
     if config.option.markexpr == "not lab" and "TMPDIR" not in os.environ and MEMORY.is_dir():
         status = os.statvfs(MEMORY)
         if status.f_bavail * status.f_frsize > ROOM and not status.f_flag & os.ST_NOEXEC:
