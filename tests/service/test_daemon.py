@@ -12,7 +12,6 @@ import socket
 import sqlite3
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -401,20 +400,32 @@ def test_a_stop_waits_for_a_repair_but_not_for_ever(life: Life) -> None:
             return hang()
 
     assert life.watching(repair, grace=-1, stop_limit=timedelta(seconds=-1)).run() == 0
-    patient = life.watching(repair, grace=-1, stop_limit=timedelta(hours=1))
-    insisted = threading.Event()
 
     def repair_that_ends(job: Job, now: datetime) -> Report:
         with lock.time_limit(60), lock.no_hurry():
             life.stop()
-            assert (
-                not insisted.wait(0.3) and not patient.force
-            )  # past the grace of a check, and left in peace
             return life.note_and_record(job, now)
 
-    patient.check = repair_that_ends
-    assert patient.run() == 0
+    assert life.watching(repair_that_ends).run() == 0
     assert len(life.checks) == 1
+
+
+@pytest.mark.parametrize(
+    ("now", "busy", "ends"),
+    [
+        (29, 0, False),
+        (31, 0, True),
+        (3599, 3599, False),  # a repair, past the grace of a check
+        (3601, 3601, True),
+        (3629, 3600, False),  # the repair has ended just now, and its result is being told
+        (3631, 3600, True),
+    ],
+)
+def test_a_stop_gives_a_check_its_grace_and_a_repair_its_limit(
+    life: Life, now: float, busy: float, ends: bool
+) -> None:
+    daemon = life.watching(hang, grace=30, stop_limit=timedelta(hours=1))
+    assert daemon.overdue(now, 0, busy) is ends
 
 
 def test_systemd_is_told_of_readiness_status_and_the_stop(

@@ -101,6 +101,7 @@ class Daemon:
     listener: AnswerListener | None = None
     beat: float = field(default_factory=lambda: time.monotonic())
     over: threading.Event = field(default_factory=threading.Event)
+    ending: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self) -> int:
         """Until SIGTERM or SIGINT; 0 after a clean stop."""
@@ -128,7 +129,8 @@ class Daemon:
                 notify(STOPPING=1)
                 if self.scheduler.state != STATE_STOPPED:
                     self.scheduler.shutdown(wait=False)
-                self.over.set()
+                with self.ending:
+                    self.over.set()
                 if self.listener:
                     self.listener.close()
                 for number, handler in before.items():
@@ -294,16 +296,24 @@ class Daemon:
                 threading.Thread(target=self.insist, name="insist", daemon=True).start()
 
     def insist(self) -> None:
-        """Give a check its grace and a repair its limit, then end it."""
-        began = time.monotonic()
+        """Wait for the check as long as it may take, then end it."""
+        asked = busy = time.monotonic()
         while not self.over.wait(0.1):
-            waited = time.monotonic() - began
-            if waited > (self.stop_limit.total_seconds() if repairing() else self.grace):
-                self.force = True
-                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+            now = time.monotonic()
+            busy = now if repairing() else busy
+            if self.overdue(now, asked, busy):
+                with self.ending:  # after the end of the run a signal would meet no handler, and kill
+                    if not self.over.is_set():
+                        self.force = True
+                        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
                 return
-            if repairing() and int(waited) % 10 == 0:
+            if busy == now and int(now - asked) % 10 == 0:
                 notify(EXTEND_TIMEOUT_USEC=30_000_000, STATUS="finishing a repair before the stop")
+
+    def overdue(self, now: float, asked: float, busy: float) -> bool:
+        """Whether a stop asked for then has waited enough: a repair, busy until now, has its limit; a check has its
+        grace, and has it anew after a repair, whose result must be told."""
+        return now - asked > self.stop_limit.total_seconds() if busy == now else now - busy > self.grace
 
     def listen(self, seconds: float) -> None:
         """Wait, but not through a signal (the handler writes to the pipe), nor through an answer in PostgreSQL."""
