@@ -151,6 +151,19 @@ def test_leaves_that_an_interior_page_no_longer_names_go_to_the_table_that_lacks
     assert victim.differences("one") == (0, 0)
 
 
+def test_old_interior_pages_that_lead_in_a_circle_do_not_keep_a_repair_for_ever(victim):
+    def interior(left: int, key: int, right: int) -> bytes:
+        page = bytearray(struct.pack(">BHHHBIH", 5, 0, 1, SIZE - 5, 0, right, SIZE - 5).ljust(SIZE, b"\0"))
+        page[SIZE - 5 :] = struct.pack(">IB", left, key)
+        return bytes(page)
+
+    one, end = victim.tree("one").leaves, len(victim.data) // SIZE
+    victim.put(one[0], bytes(8))
+    victim.data += interior(end + 2, 50, one[2]) + interior(end + 3, 20, one[3]) + interior(one[4], 10, end + 2)
+    victim.put(1, struct.pack(">I", end + 3), 28)
+    assert_true(victim, victim.heal(), "one", "two")
+
+
 def test_a_leaf_that_was_written_over_another_makes_both_doubtful(victim):
     one, two = victim.tree("one").leaves, victim.tree("two").leaves
     victim.put(one[1], bytes(victim.page(two[1])))

@@ -332,6 +332,7 @@ class Pages:
                 continue
         found = []
         roots = [number for number in tops if number not in below] + leaves
+        met = set(roots)  # each has one turn: old interior pages may lead in a circle
         for root in roots:
             tree = Tree("", root, table)
             if self.claims[root] == UNKNOWN:
@@ -339,7 +340,8 @@ class Pages:
             if self._led_astray(tree):
                 self.astray = True
                 self.release(tree)
-                roots += [number for number in (*tree.above, *tree.inner, *tree.leaves) if number != root]
+                roots += [number for number in (*tree.above, *tree.inner, *tree.leaves) if number not in met]
+                met.update(tree.above, tree.inner, tree.leaves)
             elif tree.leaves:
                 found.append(tree)
         return found
