@@ -39,7 +39,8 @@ def test_values_are_made_compared_and_changed_as_standard_ones(frozen: bool) -> 
 
 
 @pytest.mark.parametrize(
-    ("given", "named"), [((), {}), ((1, 2, [], 4), {}), ((1,), {"name": 2}), ((1,), {"other": 2})]
+    ("given", "named"),
+    [((), {}), ((1, 2, [], 4), {}), ((1,), {"name": 2}), ((1,), {"other": 2}), ((1, 2), {"other": 3})],
 )
 def test_what_does_not_fit_the_fields_is_refused(given: tuple[Any, ...], named: dict[str, Any]) -> None:
     for made in both(True):

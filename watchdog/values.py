@@ -53,12 +53,13 @@ else:
         values.update(zip(fields, args, strict=False))
         values.update(given)
         wrong = len(values) < len(args) + len(given)  # one of them twice, or too many
+        wrong = wrong or (bool(given) and not {*fields}.issuperset(given))
         for name in fields if len(values) < len(fields) else ():
             if name not in values:
                 default = getattr(self.__class__, name, _init)
                 wrong = wrong or default is _init
                 values[name] = default.make() if isinstance(default, field) else default
-        if wrong or len(values) > len(fields):
+        if wrong:
             raise TypeError(f"{self.__class__.__name__} takes {', '.join(fields)}, each once")
 
     def _repr(self):
