@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 from pathlib import Path
 
 import pytest
 
-from watchdog.gateway.remembered import FILE, missing, remember
+from watchdog.gateway.remembered import FILE, last_container, missing, remember
 
 
 @pytest.fixture
@@ -46,3 +47,13 @@ def test_what_a_start_would_not_give_it_is_named_unless_its_env_file_does(places
     for broken in ("", "[]", '{"names": 7}', "{" * 10_000):
         (state / FILE).write_text(broken)
         assert missing(home, state, {}) == ()
+
+
+@pytest.mark.parametrize("found", ["/{}", "docker-{}.scope", "{}/", "x", 5])
+def test_a_container_that_is_remembered_is_an_id_and_nothing_else(places, found):
+    _, state = places
+    known = str(found).format("a" * 64) if isinstance(found, str) else found
+    (state / FILE).write_text(json.dumps({"container": known}))
+    assert last_container(state) == ("", "")
+    (state / FILE).write_text(json.dumps({"container": "a" * 64, "container_name": "hermes"}))
+    assert last_container(state) == ("a" * 64, "hermes")

@@ -97,7 +97,7 @@ def missing(home: StrPath, state: StrPath, given: Iterable[str]) -> tuple[str, .
     return tuple(sorted(n for n in known - there if _NAME.fullmatch(n) and not _OF_A_SESSION.fullmatch(n)))
 
 
-_CONTAINER = regex(r"(?:^|/)(?:(docker|libpod|crio)-)?([0-9a-f]{64})(?:\.scope)?(?:/|$)")
+_GROUP = regex(r"(?:^|/)(?:(docker|libpod|crio)-)?([0-9a-f]{64})(?:\.scope)?(?:/|$)")
 _NUMBERS = regex(r"(?m)^NSpid:\s*(.*)$")
 
 
@@ -111,7 +111,7 @@ def in_cgroup(cgroup: str, ours: str = "") -> tuple[str, str]:
     own = {line.split(":", 2)[-1] for line in ours.splitlines()}
     for line in cgroup.splitlines():
         path = line.split(":", 2)[-1]
-        if (found := _CONTAINER.search(path)) and path not in own:
+        if (found := _GROUP.search(path)) and path not in own:
             return ("podman" if "libpod" in path else "docker"), found[2]
     return "", ""
 
