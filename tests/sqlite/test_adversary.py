@@ -159,7 +159,9 @@ def test_old_interior_pages_that_lead_in_a_circle_do_not_keep_a_repair_for_ever(
 
     one, end = victim.tree("one").leaves, len(victim.data) // SIZE
     victim.put(one[0], bytes(8))
-    victim.data += interior(end + 2, 50, one[2]) + interior(end + 3, 20, one[3]) + interior(one[4], 10, end + 2)
+    victim.data += (
+        interior(end + 2, 50, one[2]) + interior(end + 3, 20, one[3]) + interior(one[4], 10, end + 2)
+    )
     victim.put(1, struct.pack(">I", end + 3), 28)
     assert_true(victim, victim.heal(), "one", "two")
 
