@@ -17,7 +17,7 @@ from watchdog.detect.common import (
     read_lines,
     with_levels,
 )
-from watchdog.detect.series import Series, states, tidy
+from watchdog.detect.series import LONG_AGO, Series, states, tidy
 from watchdog.model import Event, Line, Reason, Span
 from watchdog.model.trace import Trace, whose
 from watchdog.text import harmless
@@ -342,9 +342,12 @@ class Detector:
                 series.recent.extend(failed)
 
     def _answers(self, series: Series, before: datetime) -> list[datetime]:
-        """When the last of all that had failed was answered again, in whatever session."""
+        """When the last of all that had failed in the present burst was answered again, in whatever session."""
+        begun = series.current.opened_at if series.current is not None else LONG_AGO
         first = [
-            min(self._signs(who, at + UNDER_WAY, before), default=None) for who, at in series.failed.items()
+            min(self._signs(who, at + UNDER_WAY, before), default=None)
+            for who, at in series.failed.items()
+            if at >= begun
         ]
         return [] if None in first else sorted(at for at in first if at is not None)[-1:]
 
