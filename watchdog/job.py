@@ -162,14 +162,15 @@ class Run:
 
     def machine(self, turns: int | None = None, hung: int = 0) -> Machine:
         """The gateway, its supervisor and the machine; `turns` counts for 0.13, which tells none. Other releases count
-        turns that hang, too.
+        turns that hang, too, but perhaps not all of them: what the logs show at work stays a reply in progress.
         """
         starts = starts_in_log(self.sources, self.now - DAY, self.now)
         machine = gateway.measure_machine(
             as_path(self.home_dir), as_path(self.state_dir), self.settings, starts
         )
-        if machine.gateway.turns or turns is None:
-            return replace(machine, hung=hung)
+        counted = machine.gateway.turns
+        if counted or turns is None:
+            return replace(machine, hung=max(0, min(hung, (counted or 0) - (turns or 0))))
         return replace(machine, gateway=replace(machine.gateway, turns=turns))
 
     @property
