@@ -51,6 +51,8 @@ def test_what_a_heal_in_its_own_process_says_is_true(tmp_path):
         (80302, True),  # the first page of another database: rows pass for those of other tables
         (930172, True),  # a destroyed row whose number is destroyed, too
         (930238, True),  # copies of the first pages behind the place where the file was cut off
+        (1300631, True),  # one bit of a key of a table without rowid and without an index
+        (1300273, True),  # the first page of another database, and the page of a table that it does not count
         (1378, True),  # rows that are there twice: the rest of the file has moved
     ],
 )
@@ -65,6 +67,7 @@ def test_what_a_heal_once_said_wrongly_is_true_now(tmp_path, seed, harder):
         910184,  # an empty table whose first page was written over another, and leaves in no tree
         1200258,  # a schema that is no text, with which SQLite cannot read the old full text
         900126,  # an interior page of a table without rowid, which has rows of its own, is in no tree
+        1200534,  # a table without rowid that nothing names any more, and whose rows could be entries of an index
         900291,  # a page in no tree that could be of a table without an index, and of one that misses nothing
     ],
 )

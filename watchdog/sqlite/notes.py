@@ -176,7 +176,7 @@ ENGLISH: Mapping[RepairNote | RowDoubt | WitnessKind, str] = {
     RowDoubt.DOUBLE: "its page is there twice: one of the two was written over another page",
     RowDoubt.TWO_ROWS: "another row that was found has its number",
     RowDoubt.FREED: "its bytes look like those of a deleted row",
-    RowDoubt.MISPLACED: "its number does not fit its place on the page",
+    RowDoubt.MISPLACED: "its number or key does not fit its place on the page",
     RowDoubt.ZEROED: "a page of its content reads as zeros",
     RowDoubt.STALE: "its page is older than the last commit in the -wal",
     RowDoubt.BESIDE: "it lies beside destroyed bytes",

@@ -9,17 +9,26 @@ from __future__ import annotations
 import os
 import sqlite3
 import tempfile
+from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 
+from watchdog.sqlite import checks
 from watchdog.sqlite.checks import Fill
 from watchdog.sqlite.format import Bad, SchemaObject, Text, Value, read_record
 from watchdog.sqlite.layout import Layout, affinity
 from watchdog.sqlite.page_scan import Pages, Tree
 from watchdog.sqlite.readonly import connect
 from watchdog.sqlite.schema import quoted
-from watchdog.sqlite.survey import Survey, is_partial, last_integer, payloads
+from watchdog.sqlite.survey import (
+    Survey,
+    is_partial,
+    last_integer,
+    payloads,
+    stray_interiors,
+    stray_leaves,
+)
 
 SAMPLE = 40  # entries of a tree that are held against the rows
 Agrees = Callable[[Layout, Sequence[str], Sequence[Value]], bool]
@@ -75,6 +84,39 @@ def find_indexes(survey: Survey, trees: Sequence[Tree], rows: Rows) -> LostIndex
     for name, parts in found.items():
         result.trees[name] = _joined(survey, (name, wanted[name]), parts, rows)
     return result
+
+
+def entries_of_no_row(survey: Survey, db: sqlite3.Connection) -> bool:
+    """Whether entries in no tree have the values of no row: they may be the rows of a table without rowid."""
+    pages = survey.pages
+    lost_text = bool(survey.inner - survey.trees.keys())
+    asked = []
+    for name in survey.layouts.keys() & set(checks.tables(db)):
+        columns = [quoted(row[0]) for row in db.execute(f"SELECT * FROM {quoted(name)} LIMIT 0").description]
+        asked.append((name, survey.layouts[name].rowid, f"? IN ({', '.join(columns)})"))
+
+    def known(entry: Sequence[Value]) -> bool:
+        if lost_text and (entry[0] == "version" or list(map(type, entry)) == [int, bytes, int]):
+            return True  # of a full-text index, as its own tables without rowid have them
+        values = [value.raw if isinstance(value, Text) else value for value in entry if value is not None]
+        for name, rowid, among in asked:
+            terms = [among] * len(values)
+            if rowid:
+                if not isinstance(entry[-1], int):
+                    continue
+                terms[-1] = "_rowid_ = ?"
+            sql = f"SELECT 1 FROM {quoted(name)} WHERE {' AND '.join(terms)}"
+            with suppress(sqlite3.Error):  # more values than a statement can have
+                if db.execute(sql, values).fetchone():
+                    return True
+        return False
+
+    for number in (*stray_leaves(pages)[1], *stray_interiors(pages)):
+        page = Tree("", number, False, leaves=array("I", [number]))
+        entries = [entry for entry in _entries(pages, page) if entry][::4]
+        if 2 * sum(map(known, entries)) < len(entries):
+            return True
+    return False
 
 
 def _wanted(survey: Survey) -> Mapping[str, str]:

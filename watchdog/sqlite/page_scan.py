@@ -166,7 +166,7 @@ class Pages:
         """An entry of an index as it sorts; None when it cannot be read."""
         try:
             record = payload(self.image, read_cell(page, at, self.image.usable))
-            return tuple(_sort_key(value, self.encoding) for value in read_record(record, self.encoding))
+            return tuple(sort_key(value, self.encoding) for value in read_record(record, self.encoding))
         except (Bad, IndexError, struct.error):
             return None
 
@@ -608,7 +608,7 @@ def _between(key: Key, low: Key | None, high: Key | None) -> bool:
     return (low is None or key > low) and (high is None or key <= high)  # type: ignore[operator]
 
 
-def _sort_key(value: Value, encoding: str) -> tuple:
+def sort_key(value: Value, encoding: str) -> tuple:
     """A value as SQLite sorts it: NULL, numbers, text, blobs."""
     if value is None:
         return (0,)

@@ -7,7 +7,7 @@ import struct
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import islice, pairwise
 
 from watchdog.sqlite.damaged_file import Opened
 from watchdog.sqlite.format import (
@@ -23,7 +23,7 @@ from watchdog.sqlite.format import (
     varint,
 )
 from watchdog.sqlite.layout import Layout, fit, layout_of
-from watchdog.sqlite.page_scan import OVERFLOW, TREE, ZEROED, Pages, Tree
+from watchdog.sqlite.page_scan import OVERFLOW, TREE, ZEROED, Pages, Tree, sort_key
 from watchdog.sqlite.roots import by_their_rows
 from watchdog.sqlite.schema import is_virtual, make, quoted, shadows
 
@@ -197,6 +197,23 @@ class Survey:
                 if row.values is not None and row.doubt == ZEROED
             )
 
+    def out_of_order(self, table: str, descending: Sequence[bool]) -> int:
+        """How many rows of a table without rowid come before their neighbour on the same page, though after it by their key."""
+        pages, found = self.pages, 0
+        for number in self.trees[table].leaves:
+            leaf = Tree(table, number, False, leaves=array("I", [number]))
+            keys = (
+                [sort_key(value, pages.encoding) for value in row.values[: len(descending)]]
+                for row in pages.rows(leaf)
+                if row.values is not None and not row.doubt
+            )
+            for one, two in pairwise(keys):
+                differ = [
+                    (a > b) is not down for a, b, down in zip(one, two, descending, strict=False) if a != b
+                ]
+                found += bool(differ and differ[0])
+        return found
+
     def rows_are_gone(self) -> bool:
         """Whether a table misses pages, and no leaf lies about that could be of it."""
         torn = [name for name in self.tables() if self.layouts[name].rowid and self.trees[name].missing]
@@ -211,7 +228,12 @@ class Survey:
             if not reached and tree.root <= self.pages.image.pages:
                 with suppress(Bad):
                     wrong += bool(self.pages.image.btree(tree.root).pointers)
-        counts = self.opened.declared in (0, self.pages.image.pages)
+        declared = self.opened.declared
+        counts = declared in (0, self.pages.image.pages)
+        if 0 < declared < self.pages.image.pages and self.pages.free_complete:
+            tables, indexes = stray_leaves(self.pages)
+            if max((*tables, *indexes), default=0) > declared:
+                return True  # on a page that it does not count, and that nothing leads to
         return wrong > 1 and (not counts or 3 * wrong > len(trees))
 
     def pages_gone(self) -> bool:

@@ -13,8 +13,8 @@ from watchdog.sqlite.damaged_file import open_damaged
 from watchdog.sqlite.format import Bad, read_record
 from watchdog.sqlite.layout import best
 from watchdog.sqlite.notes import RowDoubt, WitnessKind, note
-from watchdog.sqlite.old_indexes import OtherWords, compare_words
-from watchdog.sqlite.page_scan import ZEROED, Pages, Tree
+from watchdog.sqlite.old_indexes import OtherWords, compare_words, entries_of_no_row
+from watchdog.sqlite.page_scan import MISPLACED, ZEROED, Pages, Tree
 from watchdog.sqlite.readonly import connect
 from watchdog.sqlite.schema import quoted
 from watchdog.sqlite.survey import Survey, is_partial, last_integer, payloads, stray_interiors, stray_leaves
@@ -56,6 +56,8 @@ def testify(survey: Survey, candidate: str, rebuilt: bool, known: Mapping[str, i
         else:
             _ask_full_text(db, found)
         _hear_pages(survey, found)
+        if rebuilt:  # else SQLite has read the rows in their order
+            _hear_order(survey, db, found)
         for number, (table, rowid) in enumerate(survey.zeroed()):
             found.doubtful.setdefault(table, {}).setdefault(rowid or -1 - number, ZEROED)
         _hear_sequence(survey, db, found)
@@ -66,11 +68,11 @@ def testify(survey: Survey, candidate: str, rebuilt: bool, known: Mapping[str, i
                 found.disagreements.append(Disagreement(WitnessKind.EMPTY, table, 0, torn[0]))
             if rows < known.get(table, 0) and table not in found.proven:
                 found.disagreements.append(Disagreement(WitnessKind.BACKUP, table, known[table] - rows))
-    opened = survey.opened
-    unread = opened.schema_gaps or (survey.pages.claims[1] and not opened.schema_whole)
-    # pages are gone, or hold rows of no table: what named them may have been in the schema
-    if unread and (survey.pages_gone() or stray_leaves(survey.pages)[0]):
-        found.disagreements.append(Disagreement(WitnessKind.SCHEMA, ""))
+        opened = survey.opened
+        unread = opened.schema_gaps or (survey.pages.claims[1] and not opened.schema_whole)
+        # pages are gone, or hold rows of no table: what named them may have been in the schema
+        if unread and (survey.pages_gone() or stray_leaves(survey.pages)[0] or entries_of_no_row(survey, db)):
+            found.disagreements.append(Disagreement(WitnessKind.SCHEMA, ""))
     if survey.misfits():
         found.disagreements.append(Disagreement(WitnessKind.OTHER_SCHEMA, ""))
     wal = survey.opened.wal
@@ -279,6 +281,19 @@ def _hear_pages(survey: Survey, found: Testimony) -> None:
                 image = pages.image
                 cells = sum(len(image.btree(n).pointers) for n in twice)
                 found.disagreements.append(Disagreement(WitnessKind.FREE_PAGES, name, cells))
+
+
+def _hear_order(survey: Survey, db: sqlite3.Connection, found: Testimony) -> None:
+    """Rows of a table without rowid that do not lie in the order of their keys: one of two neighbours has another."""
+    for name in survey.tables():
+        if survey.layouts[name].rowid or name in found.proven:
+            continue
+        lists = db.execute(f"PRAGMA index_list({quoted(name)})").fetchall()
+        own = next((checks.text(row[1]) for row in lists if checks.text(row[3]) == "pk"), "")
+        keys = [row for row in db.execute(f"PRAGMA index_xinfo({quoted(own)})") if row[5]]
+        if all(checks.text(row[4]) == "BINARY" for row in keys):
+            count = survey.out_of_order(name, [bool(row[3]) for row in keys])
+            found.doubtful.setdefault(name, {}).update((-1 - number, MISPLACED) for number in range(count))
 
 
 def _hear_sequence(survey: Survey, db: sqlite3.Connection, found: Testimony) -> None:
