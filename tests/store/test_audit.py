@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from datetime import timedelta
 
@@ -132,6 +133,23 @@ def test_an_archive_that_is_gone_is_not_seen_and_one_that_was_changed_is_broken(
     (tmp_path / name).unlink()
     chain = verify(store)
     assert chain.absent == (name,) and not chain.breaks
+
+
+@pytest.mark.parametrize("kept", [0, 8])
+def test_an_archive_that_no_line_follows_is_missed_when_its_end_is_cut_off(tmp_path, store, kept):
+    path = tmp_path / archive(store, START + 100 * DAY, START + 100 * DAY)
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:kept]))
+    assert [(broken.line, broken.fault) for broken in verify(store).breaks] == [(10, AuditFault.CUT_OFF)]
+
+
+def test_nonsense_or_a_pipe_in_place_of_the_archive_ends_no_verification(tmp_path, store):
+    name = archive(store, START + 4 * DAY, START + 20 * DAY)
+    (tmp_path / name).write_bytes(b"[" * 100_000 + b"\n\xff\n[1]\n")
+    assert {broken.fault for broken in verify(store).breaks} == {AuditFault.UNREADABLE, AuditFault.MISSING}
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    assert verify(store).absent == (name,)
 
 
 def test_a_link_in_place_of_the_archive_is_not_written_through(tmp_path, store):

@@ -20,6 +20,7 @@ from watchdog.store import Store
 from watchdog.store.recovery import newest
 from watchdog.store.rows import pack_reason, reason_of, stamp, when
 from watchdog.store.store import reads_rows
+from watchdog.system.files import open_regular
 from watchdog.text import redact
 from watchdog.values import Any, dataclass
 
@@ -146,6 +147,9 @@ def verify(store: Store, wanted: str = "") -> AuditChain:
             breaks.append(Break(number, AuditFault.CHANGED, where))
         found = found or bool(wanted and chain.startswith(wanted))
         last, before = number, chain
+    newest_archive = "SELECT last FROM audit_archives WHERE last > ? ORDER BY last DESC LIMIT 1"
+    if ended := store.db.execute(newest_archive, (last,)).fetchone():  # cut off, and no line follows it
+        breaks.append(Break(ended["last"], AuditFault.CUT_OFF, os.path.basename(store.path)))
     return AuditChain(count, before, tuple(breaks), tuple(absent), found if wanted else None)
 
 
@@ -154,20 +158,20 @@ def _all_lines(store: Store, absent: list[str]) -> Iterator[tuple[str, Mapping[s
     folder = os.path.dirname(store.path)
     for archive in store.db.execute("SELECT file, last FROM audit_archives ORDER BY last"):
         try:
-            with open(os.path.join(folder, os.path.basename(archive["file"])), encoding="utf-8") as file:
+            with open_regular(os.path.join(folder, os.path.basename(archive["file"])), 1 << 16) as file:
                 for text in file:
                     yield archive["file"], _object(text)
-        except (OSError, UnicodeDecodeError):
+        except OSError:
             absent.append(archive["file"])
             yield archive["file"], None
     for row in store.db.execute("SELECT * FROM audit ORDER BY id"):
         yield os.path.basename(store.path), row
 
 
-def _object(text: str) -> Mapping[str, Any]:
+def _object(text: bytes) -> Mapping[str, Any]:
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
