@@ -110,6 +110,21 @@ def test_a_log_that_is_copied_and_then_truncated_is_read_once(log):
     assert len(read(log)[0]) == 3
 
 
+def test_a_log_that_is_truncated_while_it_is_read_is_told_as_not_seen(log):
+    """logrotate's copytruncate in the middle of a check: what was not read yet is in the copy by now."""
+    written = line("2026-05-19 10:00:00,000", "a record that is longer than what is compared") * 2
+    log.write_text(written)
+    reader = LogFile(log, UTC)
+    reader.open(None)
+    Path(f"{log}.1").write_text(written)
+    os.truncate(log, 0)
+    assert list(reader.events(Wanted([Line(log.name)], chat_text()), None, LATER)) == []
+    assert reader.lost == ["gateway.log was cut short while it was read"]
+    reader.close()
+    events, opened = read(log)
+    assert len(events) == 2 and opened.lost == [], "the next check reads it all"
+
+
 def test_siblings_that_the_window_does_not_need_are_not_opened(log):
     log.write_text(line("2026-05-19 10:00:00,000", "first") + line("2026-05-19 10:03:00,000", "new"))
     Path(f"{log}.1").write_bytes(b"\xff" * 100)

@@ -256,7 +256,7 @@ class LogFile:
         if isinstance(block, int):
             size, block = block, os.pread(segment.raw.fileno(), block, offset)
             if len(block) < size:
-                self.lost.append(f"{segment.name} was cut short while it was read")
+                self._cut_short(segment)
                 return
         reader.clock.resume(before)
         reader.records(segment.name, offset, block, b"")
@@ -296,6 +296,11 @@ class LogFile:
                 carry = carry[: carry.rfind(b"\n") + 1]
             if carry:
                 yield segment, offset, carry, newer[0].head() if newer else b""
+            if not segment.packed and os.fstat(segment.raw.fileno()).st_size < segment.size:
+                self._cut_short(segment)  # copytruncate: what was not read yet is in the copy
+
+    def _cut_short(self, segment: Segment) -> None:
+        self.lost.append(f"{segment.name} was cut short while it was read")
 
 
 def _unpacking(raw: IO[bytes]) -> IO[bytes]:
