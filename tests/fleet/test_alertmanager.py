@@ -113,6 +113,6 @@ def test_one_that_hangs_does_not_keep_the_others_waiting(alertmanager):
             alertmanager.over.set()
 
     began = time.monotonic()
-    failed, _ = run_all([Hangs(), Post(alertmanager.url, [alert()], NOW, 3)], 0.5)
+    failed, _ = run_all([Hangs(), Post(alertmanager.url, [alert()], NOW, 3)], 3)
     assert time.monotonic() - began < 15
-    assert failed == {"hangs": "not done within 0.5 s"} and alertmanager.posted
+    assert failed == {"hangs": "not done within 3 s"} and alertmanager.posted
