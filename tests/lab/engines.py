@@ -177,6 +177,16 @@ class Alertmanager:
         )  # fmt: skip
         until(lambda: get(f"{self.url}/-/ready"), "Alertmanager is ready")
 
+    def learn(self) -> None:
+        """Wait until it knows all that its peers have sent by now: two exchanges, as one may be under way."""
+        enough = self._exchanges() + 2
+        until(lambda: self._exchanges() >= enough, "the instances have told each other what they sent")
+
+    def _exchanges(self) -> int:
+        metric = 'alertmanager_cluster_messages_received_total{msg_type="full_state"} '
+        lines: list[str] = get(f"{self.url}/metrics").splitlines()
+        return next(int(line.removeprefix(metric)) for line in lines if line.startswith(metric))
+
     def alerts(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = get(f"{self.url}/api/v2/alerts")
         return found
