@@ -512,6 +512,20 @@ def test_two_channels_at_once_are_one_approval(store):
         assert any("was already approved" in text for text in room.told())
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_a_no_on_one_of_two_channels_wins_in_the_same_look(store, first):
+    from phones import OnMatrix, OnNtfy
+    from talk import Matrix, Ntfy, running
+
+    with running(Ntfy()) as ntfy, running(Matrix()) as matrix:
+        phone, room = OnNtfy(ntfy), OnMatrix(matrix)
+        ask(store, phone, channels=(room.channel(),))
+        phone.tap(first)
+        room.tap(not first)
+        hear(store, phone, NOW, room.channel())
+        assert state(store) == "refused"
+
+
 def test_a_plan_that_must_wait_is_not_asked_about(phone, store):
     ask(store, phone, proposed=plan(hold=Hold(plain("cooling down"), NOW + MINUTE)))
     assert phone.asked() == [] and questions.open_questions(store) == ()
