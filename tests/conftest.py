@@ -32,7 +32,11 @@ def pytest_configure(config: pytest.Config) -> None:
             del os.environ[name]
     os.environ |= {"TZ": "UTC", "LANG": "C.UTF-8"}
     time.tzset()
-    if config.option.markexpr == "not lab" and "TMPDIR" not in os.environ and MEMORY.is_dir():
+    if (
+        config.option.markexpr == "not lab"
+        and "TMPDIR" not in os.environ
+        and os.access(MEMORY, os.W_OK | os.X_OK)
+    ):
         status = os.statvfs(MEMORY)
         if status.f_bavail * status.f_frsize > ROOM and not status.f_flag & os.ST_NOEXEC:
             os.environ["TMPDIR"], tempfile.tempdir = str(MEMORY), None
