@@ -58,6 +58,10 @@ class ContainerMachine(Machine):
         (self.folder / "host-cgroups").touch()  # boot.sh
 
     def boot(self) -> None:
+        if self.user and not Path("/dev/shm").stat().st_mode & 0o002:
+            raise NoEngine(
+                "podman of an ordinary user keeps its locks in /dev/shm, where only root may write here"
+            )
         self.cgroup.mkdir()
         output = (self.folder / "boot.out").open("a")
         namespaces = ["-f", "-p", "-m", "-i", "--mount-proc", "--propagation", "private", "--kill-child"]
