@@ -562,11 +562,8 @@ if "gateway" in " ".join(open("/proc/self/cmdline").read().split(chr(0))):
 """
 
 
-@pytest.mark.takes_at_most(1200)
-@pytest.mark.parametrize("version", [version for version in NEWER if version != "0.19.0"])
-def test_a_gateway_that_ends_itself_because_its_loop_stands_is_a_crash_loop_when_it_does_so_each_time(
-    lab, version
-):
+def with_a_loop_that_stands(lab, version):
+    """A gateway that has answered, and whose loop stands from now on, after each start again."""
     it = lab(version)
     blocks = it.machine.folder / "blocks"
     blocks.mkdir()
@@ -575,6 +572,15 @@ def test_a_gateway_that_ends_itself_because_its_loop_stands_is_a_crash_loop_when
     it.gateway.start()
     it.gateway.answers("hello")
     (it.gateway.home / "block").touch()
+    return it
+
+
+@pytest.mark.takes_at_most(1200)
+@pytest.mark.parametrize("version", [version for version in NEWER if version != "0.19.0"])
+def test_a_gateway_that_ends_itself_because_its_loop_stands_is_a_crash_loop_when_it_does_so_each_time(
+    lab, version
+):
+    it = with_a_loop_that_stands(lab, version)
     for number in (1, 2, 3):
         until(
             lambda number=number: int(it.machine.show(UNIT, "NRestarts")["NRestarts"]) >= number,
@@ -595,14 +601,7 @@ def test_a_loop_that_stands_without_a_guard_is_frozen_when_two_witnesses_agree_a
     """A loop that waits for ever is no busy process: an old heartbeat alone (3 minutes) says nothing, five minutes
     without a line beside it do. In 0.20.5, with its guard off, a thread beside the loop goes on writing each minute.
     """
-    it = lab("0.19.0")
-    blocks = it.machine.folder / "blocks"
-    blocks.mkdir()
-    (blocks / "sitecustomize.py").write_text(BLOCKS)
-    it.gateway.install(extra=f"[Service]\nEnvironment=PYTHONPATH={blocks}\n")
-    it.gateway.start()
-    it.gateway.answers("hello")
-    (it.gateway.home / "block").touch()
+    it = with_a_loop_that_stands(lab, "0.19.0")
     stood = time.monotonic()
     told = until(lambda: found(it), "the gateway is called frozen", within=540, every=15)
     assert list(told) == [("gateway-wedged", "gateway")], told
