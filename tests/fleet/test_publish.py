@@ -127,7 +127,9 @@ def test_two_homes_of_one_name_do_not_overwrite_each_other(store, fleet, tmp_pat
     assert "is the file of another home" in note and path.read_bytes() == before
 
 
-@pytest.mark.parametrize("name", ["hermes_watchdog_hermes.prom", ".hermes_watchdog_hermes.prom.part"])
+@pytest.mark.parametrize(
+    "name", ["hermes_watchdog_hermes.prom", f".hermes_watchdog_hermes.prom.{os.getpid()}.new"]
+)
 def test_a_link_in_the_folder_is_replaced_and_not_followed(store, fleet, tmp_path: Path, name: str):
     place, target = tmp_path / "textfiles", tmp_path / "precious"
     place.mkdir()

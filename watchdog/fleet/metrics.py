@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from watchdog import __version__
 from watchdog.errors import FleetError
 from watchdog.fleet.facts import Facts
 from watchdog.fleet.postgres import NEEDS_EXTRA
+from watchdog.system.files import read_small, replace_file
 
 PREFIX = "hermes_watchdog_"
 HOME = "# home: "  # the file's first line says whose it is
@@ -68,28 +68,17 @@ def exposition(facts: Facts) -> bytes:
 
 def write(folder: str, facts: Facts) -> Path:
     """Replace this home's file in one step; FleetError says why not, and leaves the old file as it was."""
-    place = Path(os.path.expanduser(folder))
-    path = place / f"hermes_watchdog_{re.sub(r'[^A-Za-z0-9_.-]', '_', facts.profile)}.prom"
-    part = place / f".{path.name}.part"  # node_exporter reads *.prom only
+    path = (
+        Path(os.path.expanduser(folder))
+        / f"hermes_watchdog_{re.sub(r'[^A-Za-z0-9_.-]', '_', facts.profile)}.prom"
+    )
     if (owner := _owner(path)) not in ("", _one_line(facts.home)):
         raise FleetError(
             f"{path} is the file of another home ({owner}); give this one a name: fleet: {{profile: NAME}}"
         )
     content = exposition(facts)
     try:
-        # Exclusive and never through a link: others may write to this folder, too. One may be left of a check that was killed.
-        with suppress(FileNotFoundError):
-            os.unlink(part)
-        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-                os.fchmod(file.fileno(), 0o644)  # node_exporter is another user; cron's umask may be 077
-            os.replace(part, path)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(part)
-            raise
+        replace_file(path, content, 0o644)  # node_exporter is another user; it reads *.prom only
     except OSError as error:
         raise FleetError(f"cannot write {path}: {error.strerror}") from None
     return path
@@ -98,11 +87,10 @@ def write(folder: str, facts: Facts) -> Path:
 def _owner(path: Path) -> str:
     """The home that a file of ours belongs to; '' when there is none or it does not say."""
     try:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-            line = file.readline(5000).decode("utf-8", "replace")
+        line = read_small(path, 5000, follow=False).decode("utf-8", "replace").partition("\n")[0]
     except OSError:
         return ""
-    return line.removeprefix(HOME).rstrip("\n") if line.startswith(HOME) else ""
+    return line.removeprefix(HOME) if line.startswith(HOME) else ""
 
 
 def _one_line(text: str) -> str:

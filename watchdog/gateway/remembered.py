@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable
 
 from watchdog.later import regex
-from watchdog.system.files import read_object, read_small, read_text
+from watchdog.system.files import read_object, read_small, read_text, replace_file
 from watchdog.system.procfs import lock_holder, start_time_of
 from watchdog.values import StrPath
 
@@ -38,14 +38,11 @@ def remember(home: StrPath, state: StrPath) -> None:
             return
         words = read_small(f"/proc/{pid}/environ", 1_000_000).split(b"\0")
         names = sorted({word.partition(b"=")[0].decode("ascii", "ignore") for word in words if b"=" in word})
-        part = os.path.join(state, f".{FILE}.{os.getpid()}")
-        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with open(fd, "w") as file:
-            kept = [name for name in names if _NAME.fullmatch(name)]
-            container_id = container_of(pid)[1]
-            container = {"container": container_id, "container_name": _name_on_disk(pid, container_id)}
-            json.dump({"life": life, **container, "names": kept}, file)
-        os.replace(part, os.path.join(state, FILE))
+        kept = [name for name in names if _NAME.fullmatch(name)]
+        container_id = container_of(pid)[1]
+        container = {"container": container_id, "container_name": _name_on_disk(pid, container_id)}
+        value = {"life": life, **container, "names": kept}
+        replace_file(os.path.join(state, FILE), json.dumps(value).encode())
     except OSError:
         return  # of another user, or no room: a start goes without this advice
 

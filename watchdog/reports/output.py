@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
 from pathlib import Path
 
 from watchdog.errors import WatchdogError
-from watchdog.system.files import read_small
+from watchdog.system.files import read_small, replace_file
 from watchdog.text import harmless, redact
 
 PRIVATE, SHARED = 0o600, 0o644
@@ -27,47 +26,18 @@ def write_page(path: Path, text: str, home: str, mode: int) -> None:
 
 
 def write_file(path: Path, text: str, mode: int) -> None:
-    """The file with this text and mode, all of it or the old one.
-
-    A link, a folder or a device of that name is refused. The folder is held open, so that no other user puts another
-    in its place meanwhile; the new file takes the old one's place by a rename, which follows no link.
-    """
+    """The file with this text and mode, all of it or the old one; a link, a folder or a device of that name is refused."""
     try:
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        is_now = os.lstat(path).st_mode if os.path.lexists(path) else stat.S_IFREG
+        if not stat.S_ISREG(is_now):
+            kind = (
+                "a link" if stat.S_ISLNK(is_now) else "a folder" if stat.S_ISDIR(is_now) else "no plain file"
+            )
+            raise WatchdogError(f"{path} is {kind}; give the name of a file")
+        replace_file(path, f"{text.rstrip(chr(10))}\n".encode("utf-8", "replace"), mode)
     except OSError as error:
-        raise WatchdogError(f"cannot write {path}: {error.strerror}: {path.parent}") from None
-    part = f".{path.name}.{os.getpid()}.new"
-    try:
-        _need_plain_file(path, folder)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with suppress(FileNotFoundError):
-            os.unlink(part, dir_fd=folder)  # left by a process of that number that was killed
-        fd = os.open(part, flags, PRIVATE, dir_fd=folder)
-        try:
-            with os.fdopen(fd, "w", encoding="utf-8", errors="replace") as file:
-                file.write(text.rstrip("\n") + "\n")
-                file.flush()
-                os.fchmod(file.fileno(), mode)  # whatever the umask of cron is
-                os.fsync(file.fileno())
-            os.replace(part, path.name, src_dir_fd=folder, dst_dir_fd=folder)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(part, dir_fd=folder)
-            raise
-    except OSError as error:
-        raise WatchdogError(f"cannot write {path}: {error.strerror}") from None
-    finally:
-        os.close(folder)
-
-
-def _need_plain_file(path: Path, folder: int) -> None:
-    try:
-        mode = os.stat(path.name, dir_fd=folder, follow_symlinks=False).st_mode
-    except FileNotFoundError:
-        return
-    if not stat.S_ISREG(mode):
-        kind = "a link" if stat.S_ISLNK(mode) else "a folder" if stat.S_ISDIR(mode) else "no plain file"
-        raise WatchdogError(f"{path} is {kind}; give the name of a file")
+        where = "" if path.parent.is_dir() else f": {path.parent}"
+        raise WatchdogError(f"cannot write {path}: {error.strerror}{where}") from None
 
 
 def _need_our_page(path: Path, home: str) -> None:

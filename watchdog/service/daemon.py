@@ -40,6 +40,7 @@ from watchdog.reports.language import reader_for
 from watchdog.service.daemon_note import NOTE
 from watchdog.store.incidents import last_runs
 from watchdog.store.plans import any_in_state
+from watchdog.system.files import replace_file
 from watchdog.system.lock import Busy, one_at_a_time, repairing
 from watchdog.system.procfs import start_time_of
 from watchdog.system.sdnotify import notify, watchdog_seconds
@@ -279,10 +280,8 @@ class Daemon:
             "config_problem": self.problem,
             "last_error": self.last_error,
         }
-        part = self.job.state / f".{NOTE}.new"
         with suppress(OSError):  # a full disk must not end the watch
-            part.write_text(json.dumps(note))
-            part.replace(self.job.state / NOTE)
+            replace_file(self.job.state / NOTE, json.dumps(note).encode())
 
     def asked_to_stop(self, number: int, frame: object) -> None:
         """Stop at once between checks, after a check, or when a repair is done; never later than the limit."""

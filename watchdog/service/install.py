@@ -23,6 +23,7 @@ from watchdog.job import user_home
 from watchdog.service import hardening
 from watchdog.service.hardening import Sandbox
 from watchdog.system.commands import NOT_ALLOWED, NOT_THERE, TOO_LONG, Captured, capture
+from watchdog.system.files import replace_file
 from watchdog.text import duration
 
 CRON, TIMER, DAEMON = "cron", "systemd-timer", "daemon"
@@ -311,11 +312,9 @@ def write_units(files: Sequence[UnitFile], folder: Path, root: bool, run: Ask = 
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for file in files:
-            part = folder / f".{file.name}.new"
-            part.write_text(file.text)
-            part.replace(folder / file.name)
+            replace_file(folder / file.name, file.text.encode(), 0o644)
     except OSError as error:
-        raise WatchdogError(f"cannot write {error.filename}: {error.strerror}") from None
+        raise WatchdogError(f"cannot write {folder}: {error.strerror}") from None
     base = systemctl(root)
     for words in ([*base, "daemon-reload"], [*base, "enable", "--now", files[-1].name]):
         done = run(words)

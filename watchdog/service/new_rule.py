@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -12,6 +11,7 @@ from pathlib import Path
 from watchdog.config.rulebook import Vocabulary
 from watchdog.errors import WatchdogError
 from watchdog.sources.read import read_line
+from watchdog.system.files import create_file
 from watchdog.text import harmless, redact
 
 _ID = re.compile(r"[a-z][a-z0-9-]{1,60}")
@@ -96,13 +96,11 @@ def write_rule(draft: Draft, config: Path) -> Path:
     for file, text in ((path, draft.text), *((config / name, text) for name, text in draft.cases)):
         try:
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            create_file(file, text.encode())
         except FileExistsError:
             raise WatchdogError(f"{file} is there already; give another name with --id") from None
         except OSError as error:
             raise WatchdogError(f"cannot write {file}: {error.strerror}") from None
-        with os.fdopen(fd, "w", encoding="utf-8") as opened:
-            opened.write(text)
     return path
 
 

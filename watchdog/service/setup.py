@@ -19,6 +19,7 @@ from watchdog.gateway.remembered import in_other_namespace
 from watchdog.gateway.units import SYSTEM, speaking_of_hermes
 from watchdog.job import is_home, profiles, user_home
 from watchdog.notify.translate import Words
+from watchdog.system.files import create_file
 from watchdog.system.procfs import open_files
 
 USUAL = (Path("/opt/hermes"), Path("/var/lib/hermes"), Path("/root/.hermes"), Path("/opt/data"))
@@ -141,9 +142,7 @@ def write_settings(config: Path, phone: Phone, text: str) -> list[Path]:
     try:
         config.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name, content in files.items():
-            fd = os.open(config / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-            with os.fdopen(fd, "w", encoding="utf-8") as file:
-                file.write(content.rstrip("\n") + "\n")
+            create_file(config / name, f"{content.rstrip(chr(10))}\n".encode())
     except OSError as error:
         raise WatchdogError(f"cannot write {error.filename}: {error.strerror}") from None
     return [config / name for name in files]

@@ -1,4 +1,6 @@
-"""Reading files that another user may have put there: regular files only, and never more than a limit."""
+"""Reading files that another user may have put there: regular files only, and never more than a limit; writing files
+whole or not at all, never through a link.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import errno
 import json
 import os
 import stat
+from contextlib import suppress
 
 from watchdog.values import TYPE_CHECKING, Any, StrPath
 
@@ -69,6 +72,42 @@ def read_object(path: StrPath, limit: int = SMALL, follow: bool = True) -> dict[
     except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def create_file(path: StrPath, data: bytes, mode: int = 0o600, folder: int | None = None) -> None:
+    """A new file with these bytes and this mode, on the disk; FileExistsError where anything has its name, a link too.
+
+    With `folder`, the descriptor of an open one, the path begins there.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(path, flags, 0o600, dir_fd=folder), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fchmod(file.fileno(), mode)  # whatever the umask of cron is
+        os.fsync(file.fileno())
+
+
+def replace_file(path: StrPath, data: bytes, mode: int = 0o600) -> None:
+    """The file with these bytes and this mode, all of it or the old one.
+
+    The folder is held open, so that no other user puts another in its place meanwhile; the new file takes the old
+    one's place by a rename, which follows no link.
+    """
+    above, name = os.path.split(path)
+    folder = os.open(above or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    part = f".{name}.{os.getpid()}.new"
+    try:
+        with suppress(FileNotFoundError):
+            os.unlink(part, dir_fd=folder)  # left by a process of that number that was killed
+        try:
+            create_file(part, data, mode, folder)
+            os.replace(part, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(part, dir_fd=folder)
+            raise
+    finally:
+        os.close(folder)
 
 
 def short_digest(path: str) -> str:
