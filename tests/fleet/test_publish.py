@@ -128,7 +128,9 @@ def test_two_homes_of_one_name_do_not_overwrite_each_other(store, fleet, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "name", ["hermes_watchdog_hermes.prom", f".hermes_watchdog_hermes.prom.{os.getpid()}.new"]
+    "name",
+    ["hermes_watchdog_hermes.prom", f".hermes_watchdog_hermes.prom.{os.getpid()}.new"],
+    ids=["the file", "its new one"],  # the same in each worker, whose numbers differ
 )
 def test_a_link_in_the_folder_is_replaced_and_not_followed(store, fleet, tmp_path: Path, name: str):
     place, target = tmp_path / "textfiles", tmp_path / "precious"
