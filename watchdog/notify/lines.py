@@ -43,11 +43,7 @@ def how_to_answer(answer: HowToAnswer, context: MessageContext) -> list[str]:
 
 def plan_title(plan: Plan, context: MessageContext) -> str:
     """The titles of its recipes; of a plan whose recipes are gone, its own."""
-    texts = context.words.texts
-    titles = [str(texts[key]) for recipe in plan.recipes if (key := f"recipe.{recipe}.title") in texts]
-    return (
-        context.words.joined(titles) if plan.recipes and len(titles) == len(plan.recipes) else fit(plan.title)
-    )
+    return context.words.recipe_titles(plan.recipes) or fit(plan.title)
 
 
 def outcome_title(outcomes: Sequence[Outcome], plan: Plan, context: MessageContext) -> str:
@@ -103,8 +99,8 @@ def headline_of(lead: Subject, own: Sequence[Subject], context: MessageContext) 
 
 
 def title_of(subject: Subject, context: MessageContext) -> str:
-    known = context.words.texts.get(context.words.rule_key(subject.rule, "title", subject.says.fields))
-    return str(known) if known else fit(subject.title) or says(subject, context)
+    known = context.words.rule_text(subject.rule, "title", subject.says.fields)
+    return known or fit(subject.title) or says(subject, context)
 
 
 def says(subject: Subject, context: MessageContext) -> str:
@@ -210,12 +206,8 @@ def advice(subjects: Sequence[Subject], context: MessageContext) -> list[str]:
     advice: list[str] = []
     for subject in subjects[:SHOWN]:
         if subject.advice and not subject.over_at:
-            known = context.words.texts.get(
-                context.words.rule_key(subject.rule, "advice", subject.says.fields)
-            )
-            advice.append(
-                context.text("line.advice", advice=str(known) if known else fit(subject.advice, 600))
-            )
+            known = context.words.rule_text(subject.rule, "advice", subject.says.fields)
+            advice.append(context.text("line.advice", advice=known or fit(subject.advice, 600)))
     return list(dict.fromkeys(advice))
 
 

@@ -12,7 +12,7 @@ from datetime import datetime, time, timedelta
 from watchdog.config.rulebook import Rulebook
 from watchdog.config.settings import Settings
 from watchdog.errors import WatchdogError
-from watchdog.model import Incident, Notification, Phrase, Reason, Report
+from watchdog.model import Incident, Notification, Phrase, Reason, Report, plain
 from watchdog.notify.choose import Proposal, Restraint, Selection, related_incidents, select
 from watchdog.notify.compose import compose, daily, weekly
 from watchdog.notify.context import Command, MessageContext
@@ -22,7 +22,6 @@ from watchdog.notify.translate import read_words, with_rules
 from watchdog.store import Store, audit, messages
 from watchdog.store.incidents import last_sent
 from watchdog.store.messages import Memory, News, NotificationRecord, Subject
-from watchdog.store.rows import plain
 from watchdog.values import replace
 
 UNSURE = ("suspected", "unconfirmed")  # changes that are not certain enough to be said
@@ -103,8 +102,7 @@ def subjects_of(report: Report, memory: Memory, messenger: Messenger) -> list[Su
 
 
 def _subject(incident: Incident, context: MessageContext) -> Subject:
-    now, key = context.now, context.words.rule_key(incident.rule, "say", incident.fields)
-    known = key in context.words.texts and (incident.fields or "{" not in str(context.words.texts[key]))
+    now = context.now
     unstored = f"{incident.rule} {incident.key} {incident.opened_at:%s}"
     ref = f"incident {incident.id}" if incident.id else unstored
     return Subject(
@@ -113,7 +111,7 @@ def _subject(incident: Incident, context: MessageContext) -> Subject:
         incident.key,
         incident.severity,
         incident.title,
-        Reason(key, incident.fields) if known else plain(incident.says),
+        context.words.found_by(incident.rule, incident.says, incident.fields),
         min(incident.first_at, now),
         incident.resolved_at or now if incident.status == "resolved" else None,
         incident.id,

@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from watchdog.model import RULE_SAY, Phrase, Reason, Recipe, Rule
+from watchdog.model import RULE_SAY, Phrase, Reason, Recipe, Rule, plain
 from watchdog.text import counted, fill, harmless, units
 from watchdog.values import dataclass, replace
 
@@ -41,17 +41,11 @@ def sentence(reason: Reason, words: Words, now: datetime, clean: Clean = _harmle
     """What a reason says to this reader; `clean` decides what becomes of text that is not ours."""
     fields = reason.fields
     match reason.key:
-        case "rule.title" | "rule.advice":  # what a rule's file says, in this language where it has it
+        case "rule.title" | "rule.advice":
             part = reason.key.partition(".")[2]
-            known = words.texts.get(words.rule_key(fields["rule"], part, fields))
-            return str(known) if known else clean(part, fields[part])
+            return words.rule_text(fields["rule"], part, fields) or clean(part, fields[part])
         case "plan.title":
-            titles = [words.texts.get(f"recipe.{recipe}.title") for recipe in fields["recipes"]]
-            return (
-                words.joined([str(title) for title in titles])
-                if all(titles)
-                else clean("title", fields["title"])
-            )
+            return words.recipe_titles(fields["recipes"]) or clean("title", fields["title"])
     key = words.rule_key(fields["rule"], "say", fields) if reason.key == RULE_SAY else str(reason.key)
     template = words.texts.get(key)
     if template is None and "text" in fields:  # a phrase, whose English goes along
@@ -148,6 +142,21 @@ class Words:
         """The key of what a rule says here, which may differ by the cause among the fields."""
         key = f"rule.{rule}/{fields.get('cause', '')}.{part}"
         return key if key in self.texts else f"rule.{rule}.{part}"
+
+    def rule_text(self, rule: str, part: str, fields: Mapping[str, Any]) -> str:
+        """What a rule's file says, in this language where it has it; '' where the rule is gone."""
+        return str(self.texts.get(self.rule_key(rule, part, fields), ""))
+
+    def recipe_titles(self, recipes: Sequence[str]) -> str:
+        """The titles of a plan's recipes; '' where one of them is gone."""
+        titles = [str(self.texts.get(f"recipe.{recipe}.title", "")) for recipe in recipes]
+        return self.joined(titles) if all(titles) else ""
+
+    def found_by(self, rule: str, says: str, fields: Mapping[str, Any]) -> Reason:
+        """What a rule found, as its sentence here; as it was stored where the rule or its fields are gone."""
+        key = self.rule_key(rule, "say", fields)
+        template = str(self.texts.get(key, ""))
+        return Reason(key, fields) if template and (fields or "{" not in template) else plain(says)
 
     def has(self, key: str) -> bool:
         return key in self.texts

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from watchdog.model import Incident
-from watchdog.reports.history import PastAction, PastIncident, past_action
-from watchdog.reports.history_text import noticed_text, outcome
+from watchdog.reports.history import PastIncident
+from watchdog.reports.history_text import noticed_text, outcome, state_word
 from watchdog.reports.language import Reader
 from watchdog.store.plans import Stored
 from watchdog.text import clock
+
+_KINDS = {"done": "good", "failed": "critical", "interrupted": "critical"}  # class of the badge, by state
 
 
 @dataclass(frozen=True)
@@ -71,39 +73,32 @@ def _card(incident: Incident, soft: str, reader: Reader) -> Card:
     )
 
 
-def action_card(action: PastAction, reader: Reader) -> Card:
-    kind = {"done": "good", "failed": "critical", "interrupted": "critical"}.get(action.state, "info")
-    title = reader.plan(action.recipes, action.title)
+def action_card(stored: Stored, reader: Reader) -> Card:
+    """One plan of the past and what became of it."""
     return Card(
-        f"{reader('report.plan', plan=action.number)}: {title}",
-        (outcome(action, reader),),
-        state_word(action.state, reader),
-        kind,
-        reader("report.asked-at", at=clock(action.asked_at)),
+        f"{reader('report.plan', plan=stored.id)}: {reader.plan_title(stored.plan)}",
+        (outcome(stored, reader),),
+        state_word(stored.state, reader),
+        _KINDS.get(stored.state, "info"),
+        reader("report.asked-at", at=clock(stored.asked_at)),
     )
-
-
-def state_word(state: str, reader: Reader) -> str:
-    """'waits for an answer', 'done'; a state that this version does not know, as it is."""
-    return reader(f"report.state.{state}") if reader.has(f"report.state.{state}") else state
 
 
 def plan_card(stored: Stored, reader: Reader) -> PlanCard:
     plan, waiting = stored.plan, stored.state == "pending" and stored.expires_at > reader.now
     notes = [reader("page.cost", costs=reader.reason(plan.costs))] if plan.costs else []
-    kinds = {"done": "good", "failed": "critical", "interrupted": "critical", "pending": "medium"}
     state = "expired" if stored.state == "pending" and not waiting else stored.state
     return PlanCard(
         stored.id,
-        reader.plan(plan.recipes, plan.title),
+        reader.plan_title(plan),
         tuple(filter(None, [reader.reason(plan.chain)])),
         tuple(reader.reason(step) for step in plan.words),
         (*notes, *(reader.reason(warning) for warning in plan.warnings)),
         tuple(reader.phrase(text) for text in plan.evidence[:8]),
         state,
         reader("report.until", until=clock(stored.expires_at)) if waiting else state_word(state, reader),
-        kinds.get(state, "info"),
+        "medium" if waiting else _KINDS.get(state, "info"),
         plan.digest,
         waiting,
-        "" if state in ("pending", "expired") else outcome(past_action(stored), reader),
+        "" if state in ("pending", "expired") else outcome(stored, reader),
     )

@@ -11,7 +11,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from watchdog.model import EVERY_CHECK, Incident, Reason
+from watchdog.model import EVERY_CHECK, Incident
 from watchdog.notify.translate import in_english
 from watchdog.reports.check import incident_json
 from watchdog.store import Store
@@ -51,20 +51,6 @@ class PastIncident:
 
 
 @dataclass(frozen=True)
-class PastAction:
-    """One plan and what became of it."""
-
-    number: int
-    title: str
-    recipes: tuple[str, ...]
-    state: str
-    asked_at: datetime
-    by: str
-    finished_at: datetime | None
-    reason: Reason | None  # why it ended so
-
-
-@dataclass(frozen=True)
 class Unseen:
     """A stretch of time in which a source could not be read, or no check was made."""
 
@@ -83,7 +69,7 @@ class Past:
     end: datetime
     checks: int
     incidents: tuple[PastIncident, ...] = ()
-    actions: tuple[PastAction, ...] = ()
+    actions: tuple[Stored, ...] = ()  # plans with what became of them
     unseen: tuple[Unseen, ...] = ()
     watched: tuple[tuple[datetime, datetime], ...] = ()  # stretches with checks
     pause: timedelta = timedelta(hours=1)  # a longer one without a check is a gap
@@ -127,7 +113,7 @@ def gather(store: Store | None, home: str, start: datetime, now: datetime) -> Pa
         now,
         len(checks),
         tuple(_past_incident(incident, times, repaired) for incident in incidents),
-        tuple(past_action(stored) for stored in reversed(plans)),
+        tuple(reversed(plans)),
         unseen(checks, start, now),
         watched(times),
         longest_pause(times),
@@ -139,19 +125,6 @@ def longest_pause(times: Sequence[datetime]) -> timedelta:
     usual = duration(EVERY_CHECK)
     pauses = [later - earlier for earlier, later in pairwise(times)]
     return MISSED * max(usual, middle(pauses) or usual)
-
-
-def past_action(stored: Stored) -> PastAction:
-    return PastAction(
-        stored.id,
-        stored.plan.title,
-        stored.plan.recipes,
-        stored.state,
-        stored.asked_at,
-        stored.answered_by,
-        stored.finished_at,
-        stored.reason,
-    )
 
 
 def _past_incident(
@@ -238,13 +211,14 @@ def as_json(past: Past) -> dict[str, Any]:
         ],
         "actions": [
             {
-                "plan": action.number,
-                **picked(action, "title state asked_at"),
-                "answered_by": action.by or None,
-                **picked(action, "finished_at"),
-                "says": redact(in_english(action.reason)),
+                "plan": stored.id,
+                "title": stored.plan.title,
+                **picked(stored, "state asked_at"),
+                "answered_by": stored.answered_by or None,
+                **picked(stored, "finished_at"),
+                "says": redact(in_english(stored.reason)),
             }
-            for action in past.actions
+            for stored in past.actions
         ],
         "not_seen": [
             {

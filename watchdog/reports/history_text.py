@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from watchdog.reports.history import Ending, Past, PastAction, PastIncident, Unseen
+from watchdog.reports.history import Ending, Past, PastIncident, Unseen
 from watchdog.reports.language import Reader
+from watchdog.store.plans import Stored
 from watchdog.text import clock, harmless, redact, units
 
 SHOWN = 200  # incidents, actions and gaps in a text; the rest is counted
@@ -58,16 +59,19 @@ def noticed_text(each: PastIncident, reader: Reader) -> str:
     return reader("report.noticed-after", span=reader.span(each.to_notice))
 
 
-def outcome(action: PastAction, reader: Reader) -> str:
+def state_word(state: str, reader: Reader) -> str:
+    """'waits for an answer', 'done'; a state that this version does not know, as it is."""
+    return reader(f"report.state.{state}") if reader.has(f"report.state.{state}") else state
+
+
+def outcome(stored: Stored, reader: Reader) -> str:
     """'done by ann at …: done and verified'."""
-    text = (
-        reader(f"report.state.{action.state}") if reader.has(f"report.state.{action.state}") else action.state
-    )
-    if action.by:
-        text = reader("report.state-by", state=text, by=harmless(action.by, 60))
-    if action.finished_at:
-        text = reader("report.state-at", state=text, at=clock(action.finished_at))
-    why = redact(reader.reason(action.reason))
+    text = state_word(stored.state, reader)
+    if stored.answered_by:
+        text = reader("report.state-by", state=text, by=harmless(stored.answered_by, 60))
+    if stored.finished_at:
+        text = reader("report.state-at", state=text, at=clock(stored.finished_at))
+    why = redact(reader.reason(stored.reason))
     return f"{text}: {why}" if why else text
 
 
@@ -95,10 +99,10 @@ def as_text(past: Past, reader: Reader) -> str:
     lines += _left_out(len(past.incidents), reader)
     if past.actions:
         lines += ["", reader("report.heading.actions")]
-        for action in past.actions[-SHOWN:]:
-            title = reader.plan(action.recipes, action.title)
-            asked = reader("report.action", plan=action.number, at=clock(action.asked_at), title=title)
-            lines += [f"  {asked}", f"    {outcome(action, reader)}"]
+        for stored in past.actions[-SHOWN:]:
+            title = reader.plan_title(stored.plan)
+            asked = reader("report.action", plan=stored.id, at=clock(stored.asked_at), title=title)
+            lines += [f"  {asked}", f"    {outcome(stored, reader)}"]
         lines += _left_out(len(past.actions), reader)
     if past.unseen:
         lines += ["", reader("report.heading.unseen")]
@@ -126,10 +130,10 @@ def as_markdown(past: Past, reader: Reader) -> str:
         lines += ["", *_left_out(len(past.incidents), reader)] if len(past.incidents) > SHOWN else []
     if past.actions:
         lines += ["", f"## {reader('report.heading.actions')}", ""]
-        for action in past.actions[-SHOWN:]:
-            title = reader.plan(action.recipes, action.title)
-            asked = reader("report.action", plan=action.number, at=clock(action.asked_at), title=_cell(title))
-            lines.append(f"- {asked}; {_cell(outcome(action, reader))}")
+        for stored in past.actions[-SHOWN:]:
+            title = _cell(reader.plan_title(stored.plan))
+            asked = reader("report.action", plan=stored.id, at=clock(stored.asked_at), title=title)
+            lines.append(f"- {asked}; {_cell(outcome(stored, reader))}")
     if past.unseen:
         lines += ["", f"## {reader('report.heading.unseen')}", ""]
         lines += [

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 
 from watchdog.config.rulebook import Rulebook
 from watchdog.errors import WatchdogError
 from watchdog.job import Job
-from watchdog.model import Event, Finding, Incident, Reason, plain
+from watchdog.model import Event, Finding, Incident, Plan, Reason, plain
 from watchdog.notify.run import own_command
 from watchdog.notify.translate import Words, read_words, sentence, with_rules
 from watchdog.text import clock, harmless, redact
@@ -54,26 +53,17 @@ class Reader(Words):
         return f"{named}/{harmless(place)}" if place else named
 
     def title(self, incident: Incident) -> str:
-        key = self.rule_key(incident.rule, "title", incident.fields)
-        return str(self.texts.get(key) or incident.title or incident.rule)
+        return self.rule_text(incident.rule, "title", incident.fields) or incident.title or incident.rule
 
     def says(self, incident: Incident | Finding) -> str:
-        """The sentence of an incident or finding from its rule and fields; as it was stored when one of the two is missing."""
-        key = self.rule_key(incident.rule, "say", incident.fields)
-        template = str(self.texts.get(key, ""))
-        if template and (incident.fields or "{" not in template):
-            return redact(self.reason(Reason(key, incident.fields)))
-        return redact(incident.says)
+        """The sentence of an incident or finding."""
+        return redact(self.reason(self.found_by(incident.rule, incident.says, incident.fields)))
 
     def advice(self, incident: Incident) -> str:
-        key = self.rule_key(incident.rule, "advice", incident.fields)
-        return str(self.texts.get(key, "")) or incident.advice
+        return self.rule_text(incident.rule, "advice", incident.fields) or incident.advice
 
-    def plan(self, recipes: Sequence[str], title: str) -> str:
-        """The titles of a plan's recipes; of a plan whose recipes are gone, its own."""
-        texts = self.texts
-        titles = [str(texts[key]) for recipe in recipes if (key := f"recipe.{recipe}.title") in texts]
-        return self.joined(titles) if recipes and len(titles) == len(recipes) else title
+    def plan_title(self, plan: Plan) -> str:
+        return self.recipe_titles(plan.recipes) or plan.title
 
 
 def reader_of(language: str, book: Rulebook | None, now: datetime) -> Reader:

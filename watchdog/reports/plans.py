@@ -114,7 +114,7 @@ def step_lines(plan: Plan, reader: Reader) -> list[str]:
 
 def proposed_lines(plan: Plan, reader: Reader, colour: bool) -> list[str]:
     """A plan as a check prints it."""
-    title = reader.plan(plan.recipes, plan.title)
+    title = reader.plan_title(plan)
     head = reader("check.plan-number", title=title, plan=plan.id) if plan.id else title
     lines = [chain] if (chain := chain_text(plan, reader)) else []
     lines += step_lines(plan, reader)
@@ -146,7 +146,7 @@ def outcome_lines(outcomes: Sequence[Outcome], reader: Reader, colour: bool) -> 
 def unasked_lines(plan: Plan, reader: Reader, colour: bool) -> list[str]:
     """A plan that waits, with the reason; one that waits for nothing but the next check."""
     steps = [f"        {line}" for line in step_lines(plan, reader)]
-    title = reader.plan(plan.recipes, plan.title)
+    title = reader.plan_title(plan)
     if plan.hold is None:
         return [f"{paint(reader('status.label.next'), 'medium', colour)}  {title}", *steps]
     until = f" {reader('plan.until', until=clock(plan.hold.until))}" if plan.hold.until else ""
@@ -163,7 +163,7 @@ def stored_lines(stored: Stored, reader: Reader, colour: bool) -> list[str]:
     moment = stored.expires_at if pending else stored.finished_at or stored.answered_at or stored.asked_at
     state = paint(reader(f"plan.state.{stored.state}"), COLOURS.get(stored.state, "dim"), colour)
     when = reader("plan.until", until=clock(moment)) if pending else reader("plan.at", at=clock(moment))
-    title = reader.plan(stored.plan.recipes, stored.plan.title)
+    title = reader.plan_title(stored.plan)
     head = f"{reader('status.label.plan', plan=stored.id)}  {state} {when}  {title}"
     return [head, f"        {reader.reason(stored.reason)}"] if stored.reason else [head]
 

@@ -91,7 +91,7 @@ def _plan_facts(status: Status, reader: Reader) -> Iterator[tuple[str, str, str]
         yield reader("status.label.plan", plan=number), reader("status.interrupted", plan=number), "high"
     for stored in status.asked[:SHOWN]:
         fields = {
-            "title": reader.plan(stored.plan.recipes, stored.plan.title),
+            "title": reader.plan_title(stored.plan),
             "until": clock(stored.expires_at),
         }
         yield reader("status.label.plan", plan=stored.id), reader("status.asked", **fields), "medium"
@@ -102,8 +102,8 @@ def _plan_facts(status: Status, reader: Reader) -> Iterator[tuple[str, str, str]
 def held_text(plan: Plan, reader: Reader) -> str:
     """'Restart the gateway: the gateway was started at … (until …)'."""
     if plan.hold is None:
-        return reader("status.ready", title=reader.plan(plan.recipes, plan.title))
-    fields = {"title": reader.plan(plan.recipes, plan.title), "why": reader.reason(plan.hold.reason)}
+        return reader("status.ready", title=reader.plan_title(plan))
+    fields = {"title": reader.plan_title(plan), "why": reader.reason(plan.hold.reason)}
     if plan.hold.until is None:
         return reader("status.held", **fields)
     return reader("status.held-until", until=clock(plan.hold.until), **fields)

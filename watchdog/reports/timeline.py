@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from watchdog.reports.history import Past, PastAction, PastIncident, Unseen
+from watchdog.reports.history import Past, PastIncident, Unseen
 from watchdog.reports.history_text import gap_text, outcome
 from watchdog.reports.language import Reader
+from watchdog.store.plans import Stored
 from watchdog.text import clock, harmless
 
 WIDE = 1000.0  # units of the timeline, whatever the width of the screen
@@ -89,9 +90,9 @@ def _rows(past: Past, reader: Reader) -> list[TimelineRow]:
         rows.append(TimelineRow(name, reader("report.bars", count=len(bars)), bars, gaps))
     if len(by_rule) > ROWS:
         rows.append(TimelineRow(reader("report.more", count=len(by_rule) - ROWS), "", ()))
-    done = [action for action in past.actions if action.state in ("done", "failed")]
+    done = [stored for stored in past.actions if stored.state in ("done", "failed")]
     if done:
-        marks = tuple(_mark(past, action, reader) for action in done)
+        marks = tuple(_mark(past, stored, reader) for stored in done)
         rows.append(TimelineRow(reader("report.actions-row"), str(len(marks)), marks))
     for source in sorted({gap.source for gap in past.unseen if gap.source})[:ROWS]:
         blind = _gaps(past, [gap for gap in past.unseen if gap.source == source], reader)
@@ -146,14 +147,14 @@ def _incident_bar(past: Past, each: PastIncident, reader: Reader) -> Bar:
     return _bar(past, (incident.opened_at, incident.resolved_at or past.end), incident.severity, say)
 
 
-def _mark(past: Past, action: PastAction, reader: Reader) -> Bar:
-    at = action.finished_at or action.asked_at
+def _mark(past: Past, stored: Stored, reader: Reader) -> Bar:
+    at = stored.finished_at or stored.asked_at
 
     def say() -> str:
-        title = reader.plan(action.recipes, action.title)
-        return f"{reader('report.plan', plan=action.number)}: {title}; {outcome(action, reader)}"
+        title = reader.plan_title(stored.plan)
+        return f"{reader('report.plan', plan=stored.id)}: {title}; {outcome(stored, reader)}"
 
-    return _bar(past, (at, at), "worked" if action.state == "done" else "failed", say)
+    return _bar(past, (at, at), "worked" if stored.state == "done" else "failed", say)
 
 
 def _bar(past: Past, span: tuple[datetime, datetime], kind: str, say: Callable[[], str]) -> Bar:
