@@ -13,9 +13,9 @@ from machines import BROKEN, LACKING, START, STUCK, Machine, ask, incident, prop
 from watchdog.approval import record as approval
 from watchdog.approval.record import ALPHABET, COMMAND_LINE, GivenAnswer, answer, new_code
 from watchdog.config.settings import Limits
-from watchdog.model import packed
+from watchdog.model import OutcomeKind, packed
 from watchdog.model.plan_reasons import End, Ended, Said, Wait
-from watchdog.repair import carry_out
+from watchdog.repair import carry_out, carry_out_approved
 from watchdog.store import plans as rows
 
 MINUTE = timedelta(minutes=1)
@@ -214,9 +214,47 @@ def test_5_when_the_fault_is_gone_the_approval_lapses(store, machine):
     assert rows.get(store, plan.id).state == "lapsed"
 
 
-def test_5_when_someone_restarted_meanwhile_the_approval_lapses(store, machine):
+def test_5_when_someone_restarted_meanwhile_it_waits_until_that_has_settled(store, machine):
     plan = asked(store, machine)
     yes(store, new_code(store, plan.id, "ntfy/ann", START))
+    machine.starts = [START + MINUTE]
+    machine.now = START + 2 * MINUTE
+    (waits,) = carry_out_approved(machine.job(store))
+    assert waits.kind == OutcomeKind.WAITS and "waits until" in said(waits) and machine.ran == []
+    assert rows.get(store, plan.id).state == "approved"
+    assert carry_out_approved(machine.job(store)) == (), "said once, not at each check"
+    machine.now = START + 6 * MINUTE
+    assert carry_out_approved(machine.job(store))[-1].ok and machine.verbs() == ["restart"]
+    what = [line["what"] for line in rows.audit_lines(store)]
+    assert what.count("waits") == 1 and what[-1] == "done"
+
+
+def test_5_a_plan_that_waits_is_taken_up_by_a_check_half_an_hour_later_and_not_after_that(store, machine):
+    plan = asked(store, machine)
+    yes(store, new_code(store, plan.id, "ntfy/ann", START))
+    machine.starts = [START + MINUTE]
+    carry_out(plan.id, machine.job(store))
+    machine.now = START + 36 * MINUTE
+    assert carry_out_approved(machine.job(store)) == () and machine.ran == []
+    assert rows.get(store, plan.id).state == "lapsed"
+
+
+def test_5_a_no_ends_a_plan_that_waits(store, machine):
+    plan = asked(store, machine)
+    word = new_code(store, plan.id, "ntfy/bob", START)
+    yes(store, new_code(store, plan.id, "ntfy/ann", START))
+    machine.starts = [START + MINUTE]
+    carry_out(plan.id, machine.job(store))
+    assert no(store, word, by="bob").ok
+    machine.now = START + 6 * MINUTE
+    assert carry_out_approved(machine.job(store)) == () and machine.ran == []
+    assert rows.get(store, plan.id).state == "refused"
+
+
+def test_5_what_must_wait_longer_than_a_question_lasts_is_void(store, machine):
+    plan = asked(store, machine)
+    yes(store, new_code(store, plan.id, "ntfy/ann", START))
+    machine.limits = Limits(grace=timedelta(hours=1))
     machine.starts = [START + MINUTE]
     machine.now = START + 2 * MINUTE
     outcome = carry_out(plan.id, machine.job(store))[-1]

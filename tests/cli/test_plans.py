@@ -10,7 +10,7 @@ import sqlite3
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -127,6 +127,46 @@ def test_a_wrong_code_is_an_argument_error_and_does_nothing(shell):
     shell.question()
     code, _, err = shell("approve", "AAAAAAAA")
     assert code == 2 and "that code is not known; 4 tries left" in err and shell.machine.ran == []
+
+
+def test_a_plan_that_must_wait_is_accepted_and_carried_out_by_the_command_that_waits(shell):
+    shell.question()
+    code = code_of(shell)
+    shell.machine.starts = [shell.machine.now - timedelta(minutes=4, seconds=54)]
+    exit_code, out, _ = shell("approve", code)
+    assert exit_code == 0 and "plan 1 is approved and waits until" in out and "after Ctrl-C" in out, out
+    assert "done and verified" in out and shell.machine.verbs() == ["restart"]
+    what = [json.loads(line)["what"] for line in shell("audit", "--json")[1].splitlines()]
+    assert what[2:] == ["asked", "approved", "claimed", "waits", "claimed", "begun", "step done", "done"]
+
+
+def test_ctrl_c_while_it_waits_leaves_it_approved_for_the_next_check(shell):
+    shell.question()
+    code = code_of(shell)
+    shell.machine.starts = [shell.machine.now - timedelta(minutes=4)]
+
+    def interrupt(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    shell.machine.sleep = interrupt
+    exit_code, out, _ = shell("approve", code)
+    assert exit_code == 1 and "waits until" in out and shell.machine.ran == []
+    assert "approved" in shell("plans")[1] and "waits until" in shell("plans")[1]
+
+
+def test_what_a_check_did_while_the_command_waited_is_its_answer(shell):
+    shell.question()
+    code = code_of(shell)
+    shell.machine.starts = [shell.machine.now - timedelta(minutes=4)]
+
+    def meanwhile(seconds: float) -> None:
+        shell.machine.now += timedelta(seconds=seconds)
+        with shell.store() as store:
+            store.db.execute("UPDATE plans SET state = 'done', finished_at = asked_at")
+
+    shell.machine.sleep = meanwhile
+    exit_code, out, _ = shell("approve", code)
+    assert exit_code == 0 and shell.machine.ran == [], out
 
 
 def test_a_used_code_says_what_became_of_it(shell):

@@ -39,6 +39,12 @@ def close_questions(
         stored = rows.get(messenger.store, question.plan.id)
         answer = answer_of(stored, messenger.context)
         own = tuple(outcome for outcome in outcomes if outcome.plan_digest == question.plan.digest)
+        if own and own[-1].kind == OutcomeKind.WAITS:
+            title = messenger.context.text("title.waits", what=plan_title(question.plan, messenger.context))
+            notes += tell_places(question, EndText(title, messenger.context.say(own[-1].reason)), messenger)[
+                1
+            ]
+            continue
         own = own or outcome_of(stored)
         heard_at: tuple[str, ...] = ()
         if text := _end_of(question, stored, own, messenger.context):

@@ -16,7 +16,7 @@ from watchdog.approval.channels.own_bot import same_bot
 from watchdog.approval.ends import is_drill
 from watchdog.config.settings import Channel, NotifySettings
 from watchdog.errors import WatchdogError
-from watchdog.model import Notification, Plan, Report
+from watchdog.model import Notification, OutcomeKind, Plan, Report
 from watchdog.notify.choose import Proposal
 from watchdog.notify.deliver import Messenger, OnTheHost, Queue
 from watchdog.notify.lines import (
@@ -45,7 +45,8 @@ def proposals(report: Report, ended: Sequence[Proposal], messenger: Messenger) -
     found = list(ended)
     plans = {plan.digest: plan for plan in report.plans}
     settled = {proposal.plan.digest for proposal in ended}
-    for digest in dict.fromkeys(outcome.plan_digest for outcome in report.outcomes):
+    acted = (outcome for outcome in report.outcomes if outcome.kind != OutcomeKind.WAITS)
+    for digest in dict.fromkeys(outcome.plan_digest for outcome in acted):
         # carried out without a question: the settings allow it
         if digest and digest not in settled and not _was_closed(store, digest):
             settled.add(digest)

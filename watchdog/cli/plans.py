@@ -28,7 +28,7 @@ from watchdog.reports.plans import (
     unasked_json,
     unasked_lines,
 )
-from watchdog.service.answering import carry_out_now, sibling_jobs, tell_outcomes
+from watchdog.service.answering import carry_out_now, resume_now, sibling_jobs, tell_outcomes
 from watchdog.service.status import machine_of, unasked_plans
 from watchdog.store import Store
 from watchdog.store import plans as rows
@@ -237,11 +237,20 @@ def _ask_person(args: argparse.Namespace, job: Job) -> Stored | None:
 
 def _act(args: argparse.Namespace, job: Job, store: Store, plan_id: int, going_on: bool = False) -> int:
     """Carry it out here and now, and say what came of it."""
-    outcomes, run = carry_out_now(job, store, plan_id, person() if going_on else "")
+    if going_on:
+        outcomes, run = resume_now(job, store, plan_id, person())
+    else:
+        outcomes, run = carry_out_now(job, store, plan_id, lambda waits: _say_waits(args, job, waits))
     # First here: what was done is said even when nothing can be recorded any more.
     code = _print_outcomes(args, job, outcomes, plan_id)
     tell_outcomes(outcomes, run)
     return code
+
+
+def _say_waits(args: argparse.Namespace, job: Job, waits: Outcome) -> None:
+    if not args.json:
+        reader = reader_for(job, args.language)
+        print("\n".join([*outcome_lines((waits,), reader, colours()), reader("answering.waits")]), flush=True)
 
 
 def _print_outcomes(args: argparse.Namespace, job: Job, outcomes: tuple[Outcome, ...], plan_id: int) -> int:

@@ -243,6 +243,7 @@ class Refused(StrEnum):
     NO_LOCK = "not-now.no-lock"
     BUSY = "not-now.busy"
     NO_RECORD = "not-now.no-record"
+    WAITS = "not-now.waits"
 
 
 class Lapse(StrEnum):

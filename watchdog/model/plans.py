@@ -60,6 +60,7 @@ class OutcomeKind(StrEnum):
     UNDO = "undo"  # a step that takes something back
     VERIFICATION = "verification"
     PLAN = "plan"  # the whole; the last of its outcomes
+    WAITS = "waits"  # nothing was done yet: it stays approved until it may be carried out
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import sqlite3
 from datetime import timedelta
 
 from watchdog.approval.record import approved
-from watchdog.model import Outcome, Plan, Reason, plain
-from watchdog.model.plan_reasons import About, Ended, Lapse, Refused
+from watchdog.model import Hold, Outcome, Plan, Reason, plain
+from watchdog.model.plan_reasons import About, Ended, Lapse, Refused, Wait
 from watchdog.plan.causes import name_of
 from watchdog.plan.limits import disarmed, unfinished
 from watchdog.plan.planner import digest_of, make_plans
@@ -28,7 +28,9 @@ def carry_out_approved(job: RepairJob) -> tuple[Outcome, ...]:
     """Everything that a person (or the settings) said yes to, and what was cut off before."""
     outcomes = list(find_interrupted(job.store, job.machine))
     for plan_id in approved(job.store, job.now(), job.machine.limits):
-        outcomes += carry_out(plan_id, job)
+        before = rows.get(job.store, plan_id)
+        known = before.reason if before else None  # what an earlier check said about why it waits
+        outcomes += (outcome for outcome in carry_out(plan_id, job) if outcome.reason != known)
     return tuple(outcomes)
 
 
@@ -106,7 +108,7 @@ def _check_still_right(stored: Stored, job: RepairJob) -> None:
     if same is None:
         _lapse(stored, job, Reason(Lapse.OTHER_PLAN))
     elif same.hold is not None:
-        _lapse(stored, job, Reason(Lapse.MUST_WAIT, {"why": same.hold.reason}))
+        _wait(stored, job, same.hold)
 
 
 def _gone(plan: Plan, look: Look) -> Reason | None:
@@ -120,6 +122,26 @@ def _gone(plan: Plan, look: Look) -> Reason | None:
     if off := sorted(rules & set(look.off)):
         return Reason(Lapse.RULE_OFF, {"rule": off[0], "file": look.off[off[0]]})
     return Reason(Lapse.GONE)
+
+
+def _wait(stored: Stored, job: RepairJob, hold: Hold) -> None:
+    """Leave it approved until it may be carried out; void where no one knows when, or that is too far off.
+
+    It then has as long as a question has, so that the next scheduled check takes it up.
+    """
+    must_wait = Reason(Lapse.MUST_WAIT, {"why": hold.reason})
+    approved_at, until, lasts = stored.answered_at or stored.asked_at, hold.until, stored.plan.lasts
+    if until is None or hold.reason.key == Wait.REFUSED or until > approved_at + lasts:
+        _lapse(stored, job, must_wait)
+        return
+    why = Reason(Refused.WAITS, {"plan": stored.id, "until": until, "why": hold.reason})
+    with job.store.atomic():
+        refused = _refused(stored, job)
+        if refused is None:
+            rows.move(job.store, stored.id, ("claimed",), "approved", reason=why, expires_at=until + lasts)
+            if stored.reason != why:
+                rows.audit(job.store, "waits", job.now(), stored.plan, reason=why)
+    raise PlanRefused(refused or why)
 
 
 def _lapse(stored: Stored, job: RepairJob, why: Reason) -> None:

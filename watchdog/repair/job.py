@@ -51,7 +51,8 @@ class RepairJob:
 
 def not_done(digest: str, plan_id: int, reason: Reason) -> Outcome:
     """The outcome of a plan of which no step was done."""
-    return Outcome(digest, OutcomeKind.PLAN, Reason(About.PLAN, {"plan": plan_id}), False, reason)
+    kind = OutcomeKind.WAITS if reason.key == Refused.WAITS else OutcomeKind.PLAN
+    return Outcome(digest, kind, Reason(About.PLAN, {"plan": plan_id}), False, reason)
 
 
 def for_another(plan: Plan, machine: Machine) -> Reason | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from watchdog.model import Outcome, Plan, Reason, unpacked
+from watchdog.model import Outcome, OutcomeKind, Plan, Reason, unpacked
 from watchdog.model.plan_reasons import Chain
 from watchdog.notify.translate import in_english
 from watchdog.reports.language import Reader
@@ -135,6 +135,8 @@ def outcome_lines(outcomes: Sequence[Outcome], reader: Reader, colour: bool) -> 
     lines = []
     for outcome in outcomes:
         key, how = ("done", "good") if outcome.ok else ("failed", "high")
+        if outcome.kind == OutcomeKind.WAITS:
+            key, how = "on-hold", "medium"
         says = harmless(reader.reason(outcome.reason), 2000)
         lines.append(
             f"{paint(reader(f'check.{key}'), how, colour)}  "

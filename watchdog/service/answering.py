@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import suppress
 
+from watchdog.approval.ends import outcome_of
 from watchdog.errors import WatchdogError
 from watchdog.job import Job, Run
-from watchdog.model import Outcome
+from watchdog.model import Outcome, OutcomeKind
 from watchdog.pipeline import check, record, repair_job, tell
 from watchdog.repair import carry_out, find_interrupted, resume_plan
 from watchdog.service.status import machine_of
 from watchdog.store import Store
+from watchdog.store import plans as rows
 from watchdog.store.plans import home_of
 from watchdog.values import replace
 
@@ -29,18 +32,44 @@ def sibling_jobs(job: Job) -> list[Job]:
     return found
 
 
-def carry_out_now(
-    job: Job, store: Store, plan_id: int, resumed_by: str = ""
-) -> tuple[tuple[Outcome, ...], Run]:
-    """(outcomes, the run at its end for `tell_outcomes`); with `resumed_by` an interrupted plan goes on."""
+def resume_now(job: Job, store: Store, plan_id: int, by: str) -> tuple[tuple[Outcome, ...], Run]:
+    """(outcomes, the run at its end for `tell_outcomes`) of an interrupted plan that goes on."""
     machine = machine_of(job)
     run = job.run(store, machine.clock())
     repair = repair_job(run, machine)
-    repair.hear()  # a check that is at work may have heard before the last answer came
+    repair.hear()
     try:
-        outcomes = resume_plan(plan_id, repair, resumed_by) if resumed_by else carry_out(plan_id, repair)
+        outcomes = resume_plan(plan_id, repair, by)
     except KeyboardInterrupt:
         outcomes = find_interrupted(store, machine)
+    return outcomes, replace(run, now=machine.clock())
+
+
+def carry_out_now(
+    job: Job, store: Store, plan_id: int, say: Callable[[Outcome], None]
+) -> tuple[tuple[Outcome, ...], Run]:
+    """The same of an approved plan; one that must wait is waited for, after `say` was given why.
+
+    Interrupted while it waits, it stays approved: the next check carries it out.
+    """
+    waits: tuple[Outcome, ...] = ()
+    while True:
+        machine = machine_of(job)
+        run = job.run(store, machine.clock())
+        repair = repair_job(run, machine)
+        repair.hear()  # a check that is at work may have heard before the last answer came
+        try:
+            outcomes = carry_out(plan_id, repair)
+            if outcomes[-1].kind != OutcomeKind.WAITS:
+                break
+            waits = outcomes
+            say(waits[-1])
+            machine.sleep(max((waits[-1].reason.fields["until"] - machine.clock()).total_seconds(), 0.1))
+        except KeyboardInterrupt:
+            outcomes = find_interrupted(store, machine) or waits
+            break
+    if waits and len(outcomes) == 1:  # nothing was done here: a check may have carried it out meanwhile
+        outcomes = outcome_of(rows.get(store, plan_id)) or outcomes
     return outcomes, replace(run, now=machine.clock())
 
 

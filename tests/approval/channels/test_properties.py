@@ -15,7 +15,7 @@ from talk import hear as hear_from
 
 from watchdog.approval import record as approval
 from watchdog.config.settings import Channel, Secret, Target
-from watchdog.model import Change, Hold, plain
+from watchdog.model import Change, Hold, OutcomeKind, plain
 from watchdog.store import Store, messages, questions
 from watchdog.store import plans as rows
 
@@ -125,6 +125,16 @@ def test_05_an_approved_plan_that_lapses_when_looked_at_again_says_why(phone, st
     notices, _ = tell(report(outcomes=(outcome,)), store, settings(phone.channel()), NOW + MINUTE)
     assert any(why in text for text in phone.told())
     assert not [notice for notice in notices if notice.news in ("not healed", "healed by us")]
+
+
+def test_05_a_plan_that_must_wait_says_until_when_and_its_question_stays_open(phone, store):
+    ask(store, phone)
+    phone.tap(True)
+    hear(store, phone)
+    waits = replace(ended(plan().digest, "plan 1", False, "it waits until 10:05"), kind=OutcomeKind.WAITS)
+    notices, _ = tell(report(outcomes=(waits,)), store, settings(phone.channel()), NOW + MINUTE)
+    assert notices == () and any("waits until 10:05" in text for text in phone.told("bob"))
+    assert questions.question(store, plan=1).closed_at is None, "how it ended is still to be told"
 
 
 def test_06_one_no_wins_over_any_yes_before_the_first_step(phone, store):
