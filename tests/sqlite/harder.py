@@ -114,7 +114,7 @@ def pages_older(made, data: bytearray, rng: random.Random) -> str:
     for number in picked:
         data[number * size : (number + 1) * size] = made.older[number * size : (number + 1) * size]
     made.unseen = True
-    made.untold = len(picked) > 1
+    made.untold = made.untold or len(picked) > 1
     return f"lost writes ({way}): {[n + 1 for n in picked][:8]}" if picked else ""
 
 

@@ -151,6 +151,27 @@ def test_leaves_that_an_interior_page_no_longer_names_go_to_the_table_that_lacks
     assert victim.differences("one") == (0, 0)
 
 
+def test_last_leaves_that_two_tables_of_one_shape_have_exchanged_are_known_by_their_numbers(victim):
+    db = sqlite3.connect(victim.path, isolation_level=None)
+    db.execute("DELETE FROM two WHERE id > 150")
+    db.close()
+    victim.truth, victim.data = generated.read(victim.path), bytearray(victim.path.read_bytes())
+    one, two = ((victim.root(name) - 1) * SIZE + 8 for name in ("one", "two"))
+    first, second = bytes(victim.data[one : one + 4]), bytes(victim.data[two : two + 4])
+    victim.data[one : one + 4], victim.data[two : two + 4] = second, first
+    victim.heal()
+    assert victim.differences("one") == victim.differences("two") == (0, 0)
+
+
+def test_an_index_that_is_a_copy_of_another_names_no_row(victim):
+    for one, two in zip(
+        victim.tree("red_t", False).leaves, victim.tree("blue_t", False).leaves, strict=False
+    ):
+        victim.put(two, bytes(victim.page(one)))
+    victim.put(victim.tree("blue").leaves[0], bytes(8))
+    assert_true(victim, victim.heal(), "red", "blue")
+
+
 def test_old_interior_pages_that_lead_in_a_circle_do_not_keep_a_repair_for_ever(victim):
     def interior(left: int, key: int, right: int) -> bytes:
         page = bytearray(struct.pack(">BHHHBIH", 5, 0, 1, SIZE - 5, 0, right, SIZE - 5).ljust(SIZE, b"\0"))

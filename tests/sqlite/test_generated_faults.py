@@ -37,6 +37,10 @@ def test_what_a_heal_in_its_own_process_says_is_true(tmp_path):
             7001184,
             False,
         ),  # a table that nothing names any more, and whose rows could be texts of a full-text index
+        (
+            11000128,
+            False,
+        ),  # an overflow page of a row without rowid was written over: its key, too, is another
         (28, True),  # a -journal whose header counts too few records
         (38, True),  # a table whose name in the list of tables is damaged
         (1363, True),  # one leaf is left of a table whose first page is gone
@@ -53,6 +57,14 @@ def test_what_a_heal_in_its_own_process_says_is_true(tmp_path):
         (930238, True),  # copies of the first pages behind the place where the file was cut off
         (1300631, True),  # one bit of a key of a table without rowid and without an index
         (1300273, True),  # the first page of another database, and the page of a table that it does not count
+        (8100039, True),  # the schema gives an index the first page of a table: its own names another key
+        (7500019, True),  # a leaf written over the first leaf of a table, whose rows fit another's
+        (
+            9100181,
+            True,
+        ),  # the beginning of the file behind its end: indexes and interior pages of other tables
+        (9100505, True),  # the same: an interior page of another table leads to rows that were never there
+        (9100857, True),  # an index that no schema names any more agrees with one row of a table by chance
         (1378, True),  # rows that are there twice: the rest of the file has moved
     ],
 )
@@ -68,6 +80,13 @@ def test_what_a_heal_once_said_wrongly_is_true_now(tmp_path, seed, harder):
         1200258,  # a schema that is no text, with which SQLite cannot read the old full text
         900126,  # an interior page of a table without rowid, which has rows of its own, is in no tree
         1200534,  # a table without rowid that nothing names any more, and whose rows could be entries of an index
+        7400094,  # a row was written over another
+        9200606,  # half of a leaf is old: its list of free bytes leads nowhere
+        9200504,  # two tables have exchanged a leaf: the rows of one are short rows of the other
+        9200584,  # a leaf without a tree whose first row is destroyed
+        11200096,  # a table and a table of a full-text index have exchanged a leaf
+        11200251,  # an index that no schema names any more, and a table whose rows it does not name
+        11200268,  # two tables of one shape have exchanged a leaf
         900291,  # a page in no tree that could be of a table without an index, and of one that misses nothing
     ],
 )

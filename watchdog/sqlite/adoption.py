@@ -10,7 +10,7 @@ from itertools import islice
 from watchdog.sqlite.format import INDEX_INTERIOR, INDEX_LEAF, Bad, Value
 from watchdog.sqlite.layout import Layout, best
 from watchdog.sqlite.notes import RepairNote, RowDoubt, note
-from watchdog.sqlite.page_scan import FREE, UNKNOWN, Range, ScannedRow, Tree, hidden_bytes
+from watchdog.sqlite.page_scan import FREE, UNKNOWN, Range, ScannedRow, Tree, between, hidden_bytes
 from watchdog.sqlite.rebuilt import Fresh
 from watchdog.sqlite.schema import quoted
 from watchdog.sqlite.survey import Survey, is_partial, stray_leaves
@@ -129,10 +129,7 @@ class Adoption:
         return all(len(row) in widths and isinstance(row[-1], int) for row in rows)
 
     def in_gap(self, name: str, rowids: Sequence[int]) -> bool:
-        return any(
-            all((low is None or rowid > low) and (high is None or rowid <= high) for rowid in rowids)
-            for low, high in self.survey.trees[name].missing
-        )
+        return any(all(between(rowid, *gap) for rowid in rowids) for gap in self.survey.trees[name].missing)
 
     def accounted(self, name: str) -> bool:
         """Whether a torn table lost interior pages alone: their leaves are found, and no page is unexplained."""
@@ -163,12 +160,7 @@ class Adoption:
         strays = self.strays(name)
         if not self.survey.layouts[name].rowid:
             return len(strays) >= len(self.survey.trees[name].missing)
-        low, high = gap
-        return any(
-            (low is None or row.rowid > low) and (high is None or row.rowid <= high)
-            for tree in strays
-            for row in islice(self.pages.sampled(sample(tree), 1), 1)
-        )
+        return any(between(rowid, *gap) for tree in strays for rowid in self.pages.rowids(sample(tree)))
 
     def rooted(self, name: str) -> bool:
         """Whether a table whose root was unknown was found with all its leaves: no page is gone that could be its."""
@@ -254,6 +246,8 @@ class Losses(Adoption):
             *(gap for tree in strays for gap in tree.missing),
         ]
         gaps = max(0, sum(not self.refilled(name, gap) for gap in missing) - self._reused(name))
+        if not self.pages.doubles.isdisjoint(self.survey.trees[name].above):
+            gaps = 0  # the page that leads to them may be a copy of another table's
         if gaps and self.survey.trees[name].root in (0, *self.survey.trees[name].lost_pages):
             gaps -= 1  # the table may have been empty
         here = tally.saved + tally.reconstructed

@@ -60,9 +60,7 @@ def find_indexes(survey: Survey, trees: Sequence[Tree], rows: Rows) -> LostIndex
     for tree in trees:
         entries = list(_entries(survey.pages, tree))
         scores = {
-            name: sum(
-                rows.agree(survey.layouts[table], survey.columns[name][:-1], entry) for entry in entries
-            )
+            name: _agreeing(survey, (name, table), entries, rows)
             for name, table in wanted.items()
             if entries and all(_fits(survey.layouts[table], survey.columns[name], entry) for entry in entries)
         }
@@ -76,10 +74,16 @@ def find_indexes(survey: Survey, trees: Sequence[Tree], rows: Rows) -> LostIndex
             survey.pages.release(tree)
     result = LostIndexes()
     for tree, names in strange:
-        free = [name for name in names if name not in found]
+        ids = _ids(survey.pages, tree)
+        # an index that names rows that are here, and has no value of theirs, is of another table
+        free = [
+            name
+            for name in names
+            if name not in (*found, *survey.indexes) and not rows.named(wanted[name], ids)[0]
+        ]
         if len(free) == 1:
             found[free[0]] = [tree]
-        elif free:
+        else:
             result.unknown += survey.cells(tree)
     for name, parts in found.items():
         result.trees[name] = _joined(survey, (name, wanted[name]), parts, rows)
@@ -120,14 +124,15 @@ def entries_of_no_row(survey: Survey, db: sqlite3.Connection) -> bool:
 
 
 def _wanted(survey: Survey) -> Mapping[str, str]:
-    """The indexes that have no first page, with their tables; also SQLite's own, which a lost schema does not list."""
+    """The indexes of which no page was found, with their tables; also SQLite's own, which a lost schema does not list."""
     listed = {entry.name: entry for entry in survey.entries if entry.type == "index"}
     own = {f"sqlite_autoindex_{table}": table for table in survey.tables()}
     found = {}
     for name, columns in survey.columns.items():
         entry, table = listed.get(name), own.get(name.rpartition("_")[0], "")
         if entry is not None:
-            table = "" if entry.root else entry.table
+            tree = survey.indexes.get(name)
+            table = "" if tree and (tree.leaves or tree.inner) else entry.table
         elif survey.opened.schema_whole:
             continue
         layout = survey.layouts.get(table)
@@ -143,6 +148,31 @@ def _entries(pages: Pages, tree: Tree) -> Iterator[list[Value]]:
             yield read_record(record, pages.encoding)
         except Bad:
             continue
+
+
+def agrees(survey: Survey, index: str, number: int, rows: Rows) -> bool:
+    """Whether the entries on a page of an index are of its table: they have the values of its rows."""
+    table = next(entry.table for entry in survey.entries if (entry.type, entry.name) == ("index", index))
+    layout, columns = survey.layouts.get(table), survey.columns.get(index, ())
+    if layout is None or not layout.rowid or not set(columns[:-1]) <= set(layout.names):
+        return True  # it cannot be told
+    page = Tree(index, number, False, leaves=array("I", [number]))
+    entries = [entry for entry in _entries(survey.pages, page) if _fits(layout, columns, entry)]
+    return bool(_agreeing(survey, (index, table), entries, rows))
+
+
+def _agreeing(survey: Survey, of: tuple[str, str], entries: Sequence[Sequence[Value]], rows: Rows) -> int:
+    """How many entries agree with their rows; 0 when most of those whose row is here do not: chance."""
+    index, table = of
+    layout, columns = survey.layouts[table], survey.columns[index][:-1]
+    agreeing = sum(rows.agree(layout, columns, entry) for entry in entries)
+    here = rows.named(table, {entry[-1] for entry in entries if isinstance(entry[-1], int)})[0]
+    return agreeing if 2 * agreeing >= here else 0
+
+
+def _ids(pages: Pages, tree: Tree) -> set[int]:
+    ids = {last_integer(record) for record in payloads(pages, tree) if record is not None}
+    return {number for number in ids if number is not None}
 
 
 def _fits(layout: Layout, columns: Sequence[str], entry: Sequence[Value]) -> bool:
@@ -166,9 +196,8 @@ def _joined(survey: Survey, of: tuple[str, str], parts: Sequence[Tree], rows: Ro
         entry = SchemaObject("index", name, table, "")
         survey.entries.append(entry)
     for tree in sorted(parts, key=survey.cells, reverse=True):
-        ids = {last_integer(record) for record in payloads(survey.pages, tree) if record is not None}
-        named, here = rows.named(table, {number for number in ids if number is not None})
-        sure = is_partial(entry.sql) or named == here or (len(parts) == 1 and 2 * named >= here > 0)
+        named, here = rows.named(table, _ids(survey.pages, tree))
+        sure = here and (is_partial(entry.sql) or named == here or (len(parts) == 1 and 2 * named >= here))
         if sure and not tree.missing:
             for other in parts:
                 if other is not tree:

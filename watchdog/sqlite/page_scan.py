@@ -92,6 +92,10 @@ class Tree:
     lost_pages: array = field(default_factory=lambda: array("I"))  # what should have been there, by number
     bounds: dict[int, Range] = field(default_factory=dict)  # of leaves on which a rowid is out of its place
 
+    def lacks(self, rowid: int) -> bool:
+        """Whether a page is gone on which a row with this number would have been."""
+        return any(between(rowid, *gap) for gap in self.missing)
+
 
 class ScannedRow:
     """One row; `values` is None when it is not whole, `doubt` says why it may not be what was written.
@@ -120,7 +124,7 @@ class Pages:
         self.free_complete = True
         self.astray = False  # an interior page that no tree has leads to pages of others
         self.freed: set[int] = set()  # pages of trees that the list of free pages names, too
-        self.doubles: set[int] = set()  # leaves that are there twice
+        self.doubles: set[int] = set()  # pages of trees that are there twice
         self._hidden = bytearray(image.pages + 1)  # per page: 0 not looked at, 1 hides nothing, 2 hides bytes
         self._chained = bytearray(image.pages + 1)  # leaves whose overflow pages are claimed
         self.tick = tick or (lambda pages: None)
@@ -188,8 +192,8 @@ class Pages:
             keys = [key for key in self._keys(page, tree) if key is not None]
             if not tree.table and not page.leaf:
                 list(children(page))
-            if any(not _between(key, *place) for key in keys) or keys != sorted(set(keys)):
-                if not tree.table or not page.leaf or not self._mostly_between(page, *place):
+            if any(not between(key, *place) for key in keys) or keys != sorted(set(keys)):
+                if not tree.table or not page.leaf or not self._mostlybetween(page, *place):
                     return None
                 tree.bounds[number] = place  # type: ignore[assignment]
             below = [child for child, _ in children(page)] if tree.table and not page.leaf else []
@@ -228,12 +232,12 @@ class Pages:
                 raise Bad("rows of another table")
             yield cell.rowid
 
-    def _mostly_between(self, page: Page, low: Key | None, high: Key | None) -> bool:
+    def _mostlybetween(self, page: Page, low: Key | None, high: Key | None) -> bool:
         """Whether at least half of the rows of a leaf belong there: a damaged rowid costs its own row alone."""
         inside = 0
         for at in page.pointers:
             try:
-                inside += _between(read_cell(page, at, self.image.usable).rowid, low, high)
+                inside += between(read_cell(page, at, self.image.usable).rowid, low, high)
             except Bad:
                 continue
         return (low is not None or high is not None) and 2 * inside >= len(page.pointers)
@@ -399,7 +403,7 @@ class Pages:
             for row in self._rows_of(page, self.image.there(number), tree.layout):
                 if row.values is not None and number in self.doubles:
                     row.doubt = DOUBLE
-                elif row.values is not None and tree.table and not _between(row.rowid, low, high):
+                elif row.values is not None and tree.table and not between(row.rowid, low, high):
                     row.doubt = MISPLACED
                 elif number in self.image.stale:
                     row.doubt = row.doubt or STALE
@@ -467,12 +471,18 @@ class Pages:
                     yield row
 
     def find_doubles(self, trees: Iterable[Tree]) -> None:
-        """Note the leaves of tables that are there twice, byte for byte: one of them was written over another page."""
-        leaves = array("I", (number for tree in trees if tree.table for number in tree.leaves))
-        hashes = array("q", (hash(self.image.page(number)) for number in leaves))
+        """Note the pages of trees that are there twice, byte for byte: one of them was written over another page."""
+        numbers = array(
+            "I", (number for tree in trees for number in (*tree.leaves, *tree.inner, *tree.above))
+        )
+        hashes = array("q", (hash(self.image.page(number)) for number in numbers))
         seen: set[int] = set()
         twice = {code for code in hashes if code in seen or seen.add(code)}  # type: ignore[func-returns-value]
-        self.doubles = {number for number, code in zip(leaves, hashes, strict=True) if code in twice}
+        self.doubles = {
+            number
+            for number, code in zip(numbers, hashes, strict=True)
+            if code in twice and self.image.btree(number).pointers
+        }
 
     def _rows_of(self, page: Page, there: int, layout: Layout | None = None) -> Iterator[ScannedRow]:
         found: list[tuple[int, int, ScannedRow]] = []  # begin, end, row
@@ -604,7 +614,7 @@ def doubt_about(values: Sequence[Value]) -> str:
     return ""
 
 
-def _between(key: Key, low: Key | None, high: Key | None) -> bool:
+def between(key: Key, low: Key | None, high: Key | None) -> bool:
     return (low is None or key > low) and (high is None or key <= high)  # type: ignore[operator]
 
 
@@ -683,8 +693,8 @@ def hidden_bytes(page: Page, number: int, usable: int) -> int:
     seen = 0
     while freeblock and freeblock + 4 <= usable and seen < usable:
         following, size = struct.unpack_from(">2H", page.data, freeblock)
-        if size < 4 or (following and following <= freeblock):
-            return 0
+        if size < 4 or freeblock + size > usable or (following and following < freeblock + size):
+            break  # what is free behind it is not known
         used, seen, freeblock = used + size, seen + 1, following
     gap = (start or 65536) - (base + (8 if page.leaf else 12) + 2 * len(page.pointers))
     return max(0, usable - used - gap - page.data[base + 7])

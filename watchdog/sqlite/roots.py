@@ -42,14 +42,20 @@ def by_their_rows(
     """
     alike: set[str] = set()
     roots = {entry.name: entry.root for entry in entries if entry.type == "table" and entry.name in layouts}
-    samples = {root: _rows_under(pages, root) for root in {0, *roots.values()}}
+    samples = {root: _leaves_under(pages, root) for root in {0, *roots.values()}}
 
     @cache
-    def score(name: str, root: int) -> int:
-        """How well the rows under a root fit a table; -1 when one of them cannot be its."""
-        table, rows = samples[root]
-        scores = [fit(layouts[name], values) for values in rows]
-        return sum(scores) if table is layouts[name].rowid and min(scores, default=0) >= 0 else -1
+    def scores(name: str, root: int) -> tuple[int, ...]:
+        """How well the rows of each leaf under a root fit a table; -1 when one of them cannot be its."""
+        found = []
+        for table, rows in samples[root]:
+            fits = [fit(layouts[name], values) for values in rows]
+            found.append(sum(fits) if table is layouts[name].rowid and min(fits, default=0) >= 0 else -1)
+        return tuple(found)
+
+    def strange(name: str, root: int) -> bool:
+        """Whether no leaf under a root can be of a table: one may be of another."""
+        return max(scores(name, root), default=0) < 0
 
     @cache
     def agrees(name: str, root: int) -> int:
@@ -70,14 +76,14 @@ def by_their_rows(
     for first, second in combinations(roots, 2):
         here, there = roots[first], roots[second]
         if here and here == there:
-            marks = [(score(name, here), agrees(name, here)) for name in (first, second)]
+            marks = [(sum(scores(name, here)), agrees(name, here)) for name in (first, second)]
             if marks[0] != marks[1]:
                 roots[first if marks[0] < marks[1] else second] = 0
             else:
                 alike.update((first, second))
-        elif samples[here][1] and samples[there][1]:
-            wrong = min(score(first, here), score(second, there)) < 0
-            fits = min(score(first, there), score(second, here)) >= 0
+        elif any(rows for _, rows in samples[here]) and any(rows for _, rows in samples[there]):
+            wrong = strange(first, here) or strange(second, there)
+            fits = min((*scores(first, there), *scores(second, here)), default=0) >= 0
             if (
                 fits and not wrong and layouts[first].rowid
             ):  # of one shape: the indexes know whose rows these are
@@ -176,8 +182,13 @@ def _impossible(layout: Layout, values: Sequence[Value]) -> bool:
     )
 
 
-def _rows_under(pages: Pages, root: int) -> tuple[bool, list[list[Value]]]:
-    """Whether a tree is of a table with rowids, and rows from its first leaf."""
+def _leaves_under(pages: Pages, root: int) -> list[tuple[bool, list[list[Value]]]]:
+    """Of the first and the last leaf under a page: whether it is of a table with rowids, and its rows."""
+    return [_rows_under(pages, root, last) for last in (False, True)]
+
+
+def _rows_under(pages: Pages, root: int, last: bool = False) -> tuple[bool, list[list[Value]]]:
+    """Whether a tree is of a table with rowids, and rows from its first leaf, or its last."""
     number, image = root, pages.image
     try:
         for _ in range(DEEPEST):
@@ -188,7 +199,7 @@ def _rows_under(pages: Pages, root: int) -> tuple[bool, list[list[Value]]]:
                 leaf = Tree("", number, page.kind == TABLE_LEAF, leaves=array("I", [number]))
                 rows = [row.values for row in pages.rows(leaf) if row.values is not None and not row.doubt]
                 return leaf.table, rows[:MOST]
-            number = next(child for child, _ in children(page))
+            number = page.right if last else next(child for child, _ in children(page))
     except (Bad, IndexError, struct.error):
         pass
     return True, []

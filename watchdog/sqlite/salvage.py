@@ -54,7 +54,8 @@ class _Salvage(Losses):
         """Put every whole row of the trees, and of the strays that belong to them, into the new file."""
         survey, fresh = self.survey, self.fresh
         fresh.make_tables(survey.entries)
-        self.pages.find_doubles(survey.trees[name] for name in survey.tables())
+        tables = (survey.trees[name] for name in survey.tables())
+        self.pages.find_doubles((*tables, *survey.indexes.values()))
         self._read_sequence()
         for name in survey.tables():
             if name not in fresh.tallies:
@@ -75,13 +76,25 @@ class _Salvage(Losses):
             for tree in self._not_of_full_text():
                 self._keep_homeless(tree, UNKNOWN_TABLE, "its table is not known")
 
+    def refuse_copies(self) -> None:
+        """Do not hear pages of indexes that are copies of others: their entries agree with no row of their table."""
+        survey = self.survey
+        rows = old_indexes.Rows(self.fresh.agrees, self._named)
+        for name, tree in survey.indexes.items():
+            for part in (tree.leaves, tree.inner):
+                for number in [number for number in part if number in self.pages.doubles]:
+                    if not old_indexes.agrees(survey, name, number, rows):
+                        part.remove(number)
+                        tree.missing.append((None, None))
+                        tree.lost_pages.append(number)
+
     def find_indexes(self) -> int:
         """Hear also the indexes whose first page nothing names; how many entries name rows of an unknown table."""
         if not any(stray_leaves(self.pages)[1]):
             return 0
         trees = self._without_copies(self.pages.orphans(table=False))
         found = old_indexes.find_indexes(self.survey, trees, old_indexes.Rows(self.fresh.agrees, self._named))
-        self.survey.indexes.update(found.trees)
+        self.survey.take_indexes(found.trees)
         return found.unknown
 
     def _keep_homeless(self, tree: Tree, names: str, why: str) -> None:
@@ -151,8 +164,12 @@ class _Salvage(Losses):
     def _put_misplaced(self) -> None:
         """Rows whose number may be wrong come last: they take no other row's place."""
         for part, row in self.misplaced:
-            if not self.fresh.put(part.layout, row.rowid, row.values or (), row.doubt):
-                self._refused(part.layout, row.rowid, row.values or (), part.stray or row.doubt == DOUBLE)
+            layout, stray = part.layout, part.stray or row.doubt == DOUBLE
+            if not self.fresh.put(layout, row.rowid, row.values or (), row.doubt):
+                if not stray and layout.rowid and self.fresh.same(layout, row.rowid, row.values or ()):
+                    tally = self.fresh.tallies[layout.table]  # a copy: another row may have been in its place
+                    tally.destroyed, tally.unplaced = tally.destroyed + 1, tally.unplaced + 1
+                self._refused(layout, row.rowid, row.values or (), stray)
         self.misplaced.clear()
 
     def _put_many(self, part: TablePart, rows: list[ScannedRow]) -> None:
@@ -468,6 +485,7 @@ def salvage(
     work = _Salvage(survey, fresh, guessed)
     work.adopt()
     work.fill()
+    work.refuse_copies()
     nameless = work.find_indexes()
     for name in known.emptied & fresh.tallies.keys():
         survey.trees[name].missing.append((None, None))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import struct
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice, pairwise
 
@@ -23,7 +23,7 @@ from watchdog.sqlite.format import (
     varint,
 )
 from watchdog.sqlite.layout import Layout, fit, layout_of
-from watchdog.sqlite.page_scan import OVERFLOW, TREE, ZEROED, Pages, Tree, sort_key
+from watchdog.sqlite.page_scan import OVERFLOW, TREE, UNKNOWN, ZEROED, Pages, Range, Tree, between, sort_key
 from watchdog.sqlite.roots import by_their_rows
 from watchdog.sqlite.schema import is_virtual, make, quoted, shadows
 
@@ -106,6 +106,7 @@ class Survey:
                 if entry.name in self.columns:
                     tree.widths = frozenset({len(self.columns[entry.name])})
                 self.pages.walk(tree)
+        self._find_exchanged()
         header = self.opened.header
         if header:
             self.pages.claim_free(header.free_head, header.free_count)
@@ -116,6 +117,78 @@ class Survey:
         self.pages.find_free()
         if "sqlite_sequence" not in self.trees:
             self._find_sequence()
+
+    def _find_exchanged(self) -> None:
+        """Give leaves back to a table that misses one and leads to a sound one of another: that has its leaf instead."""
+        tables = [tree for tree in self.trees.values() if tree.table and tree.layout]
+        for tree in tables:
+            for gap, number in list(zip(tree.missing, tree.lost_pages, strict=False)):
+                if not tree.above or not self._is_loose_leaf(number):
+                    continue
+                found = [
+                    (other, leaf)
+                    for other in tables
+                    if other is not tree
+                    for leaf in other.leaves
+                    if self._all_fit(tree, leaf, gap)
+                    and (
+                        self._all_fit(other, number, self._place(other, leaf))
+                        or self._better(tree, other, leaf)
+                    )
+                ]
+                if len(found) == 1:
+                    self._exchange(tree, (gap, number), *found[0])
+
+    def _exchange(self, tree: Tree, missing: tuple[Range, int], other: Tree, leaf: int) -> None:
+        """Move a leaf to the tree that misses it, and the page that this one leads to the other way, where it fits."""
+        gap, number = missing
+        place, at = self._place(other, leaf), other.leaves.index(leaf)
+        if self._all_fit(other, number, place):
+            other.leaves[at] = number
+            self.pages.claims[number] = TREE
+        else:
+            other.leaves.remove(leaf)
+            other.missing.append(place)
+            other.lost_pages.append(leaf)
+        tree.missing.remove(gap)
+        tree.lost_pages.remove(number)
+        tree.leaves.append(leaf)
+        self.misled = True
+
+    def _is_loose_leaf(self, number: int) -> bool:
+        with suppress(Bad, IndexError, struct.error):
+            if 0 < number <= self.pages.image.pages and self.pages.claims[number] == UNKNOWN:
+                page = self.pages.image.btree(number)
+                return page.kind == TABLE_LEAF and bool(page.pointers)
+        return False
+
+    def _all_fit(self, tree: Tree, number: int, gap: Range) -> bool:
+        """Whether all rows of a leaf have the columns of a table, and belong into a gap."""
+        assert tree.layout
+        rows = [row for row in self.pages.rows(_leaf(number)) if row.values is not None]
+        return bool(rows) and all(
+            len(row.values or ()) == len(tree.layout.stored)
+            and fit(tree.layout, row.values or ()) >= 0
+            and between(row.rowid, *gap)
+            for row in rows
+        )
+
+    def _better(self, tree: Tree, other: Tree, number: int) -> bool:
+        """Whether the rows of a leaf fit one table better than another, by their types or their width."""
+        assert tree.layout and other.layout
+        rows = [row.values for row in self.pages.rows(_leaf(number)) if row.values is not None]
+        return all(
+            len(row) < len(other.layout.stored) or fit(tree.layout, row) > fit(other.layout, row)
+            for row in rows
+        )
+
+    def _place(self, tree: Tree, number: int) -> Range:
+        """The numbers that the rows of a leaf can have, by its neighbours."""
+        at = tree.leaves.index(number)
+        before, after = tree.leaves[max(0, at - 1) : at], tree.leaves[at + 1 : at + 2]
+        low = max((rowid for leaf in before for rowid in self.pages.rowids(_leaf(leaf))), default=None)
+        high = min((rowid for leaf in after for rowid in self.pages.rowids(_leaf(leaf))), default=None)
+        return low, high and high - 1
 
     def _row_widths(self, layout: Layout) -> frozenset[int]:
         """How many values a row of a table without rowid has: its indexes, with fewer, must not pass for it."""
@@ -165,6 +238,12 @@ class Survey:
                 self.pages.claims[number] = TREE
                 return
 
+    def take_indexes(self, trees: Mapping[str, Tree]) -> None:
+        """Take trees that were found for indexes whose own are gone."""
+        self.indexes.update(trees)
+        for name in trees:
+            self._whole.pop(name, None)
+
     def whole(self, index: str) -> bool:
         """Whether an index was read to its last entry."""
         if index not in self._whole:
@@ -176,10 +255,8 @@ class Survey:
 
     def may_miss(self, table: str, rowid: int) -> bool:
         """Whether a row may have been on a page that is gone, or hidden on one that is there."""
-        gaps = self.trees[table].missing
-        return any(
-            (low is None or rowid > low) and (high is None or rowid <= high) for low, high in gaps
-        ) or any(map(self.pages.hides, self.trees[table].leaves))
+        tree = self.trees[table]
+        return tree.lacks(rowid) or any(map(self.pages.hides, tree.leaves))
 
     def zeroed(self) -> Iterator[tuple[str, int]]:
         """Rows with a page of zeros in their content: (table, rowid), 0 for a row without one."""
@@ -221,13 +298,18 @@ class Survey:
 
     def misfits(self) -> bool:
         """Whether the list of tables is of another file, or of another time: sound pages are not what it says."""
-        trees = [tree for tree in (*self.trees.values(), *self.indexes.values()) if tree.root]
+        listed = [
+            (entry.root, (self.indexes if entry.type == "index" else self.trees).get(entry.name))
+            for entry in self.entries
+            if entry.root
+        ]
+        trees = [(root, tree) for root, tree in listed if tree is not None]
         wrong = 0
-        for tree in trees:
-            reached = tree.leaves or tree.inner or tree.above
-            if not reached and tree.root <= self.pages.image.pages:
+        for root, tree in trees:
+            reached = tree.root == root and (tree.leaves or tree.inner or tree.above)
+            if not reached and root <= self.pages.image.pages:
                 with suppress(Bad):
-                    wrong += bool(self.pages.image.btree(tree.root).pointers)
+                    wrong += bool(self.pages.image.btree(root).pointers)
         declared = self.opened.declared
         counts = declared in (0, self.pages.image.pages)
         if 0 < declared < self.pages.image.pages and self.pages.free_complete:
@@ -255,6 +337,10 @@ class Survey:
             struct.unpack_from(">H", image.page(number), (100 if number == 1 else 0) + 3)[0]
             for number in numbers
         )
+
+
+def _leaf(number: int) -> Tree:
+    return Tree("", number, True, leaves=array("I", [number]))
 
 
 def _sorts_by_bytes(sql: str) -> bool:

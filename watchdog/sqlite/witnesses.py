@@ -136,6 +136,10 @@ def _compare(survey: Survey, of: tuple[str, str], other: tuple[Pages, Tree], fou
     fits = [record for record in old if _width(record, survey.pages.encoding) == width]
     if not layout.rowid:
         # An entry that only one side has is of a lost row, or of one whose key was altered.
+        fits_too = [record for record in new if _width(record, survey.pages.encoding) == width]
+        altered = _altered(survey, of, fits, fits_too)
+        doubtful = found.doubtful.setdefault(table, {})
+        doubtful.update((-1 - MOST - at, note(RowDoubt.OTHER_KEY, index=index)) for at in range(altered))
         least, most = found.lost_more.get(table, (0, 0))
         found.lost_more[table] = (max(least, len(fits) - len(new)), max(most, len(fits)))
         if whole and not new and len(fits) == len(old) and not is_partial(sql):
@@ -153,6 +157,25 @@ def _compare(survey: Survey, of: tuple[str, str], other: tuple[Pages, Tree], fou
     if whole:
         for number in sorted(here - named):
             doubtful.setdefault(number, note(RowDoubt.NOT_NAMED, index=index))
+
+
+def _altered(survey: Survey, of: tuple[str, str], old: Sequence[bytes], new: Sequence[bytes]) -> int:
+    """How many entries of two indexes share a part of the key of their row, or all values but one: one was altered."""
+    index, table = of
+    if len(old) + len(new) > MOST // 10:
+        return min(len(old), len(new))
+    keyed = {column.name for column in survey.layouts[table].stored if column.pk}
+    keys = [at for at, name in enumerate(survey.columns[index]) if name in keyed]
+
+    def parts(records: Sequence[bytes]) -> Counter[tuple]:
+        found: Counter[tuple] = Counter()
+        for values in (read_record(record, survey.pages.encoding) for record in records):
+            found.update((-1 - at, values[at]) for at in keys)
+            found.update((at, *values[:at], *values[at + 1 :]) for at in range(len(values)))
+        return found
+
+    both = parts(old) & parts(new)
+    return max(Counter(at for at, *_ in both.elements()).values(), default=0)
 
 
 def _width(record: bytes, encoding: str) -> int:
