@@ -74,7 +74,7 @@ def plan(
     about = incidents or (incident(),)
     made = Plan(
         title="Restart the gateway",
-        incidents=tuple(f"{one.rule} {one.key}".strip() for one in about),
+        incidents=tuple(one.name for one in about),
         recipes=("restart-gateway",),
         steps=(Step("gateway", GatewayArgs("restart")),),
         words=(

@@ -114,8 +114,7 @@ def _annotations(incident: Incident, facts: Facts, mailbox: bool) -> dict[str, s
     }
     if incident.advice:
         about["advice"] = fit(incident.advice, 600)
-    name = f"{incident.rule} {incident.key}".strip()
-    asked = next((each for each in facts.pending if name in each.plan.incidents), None)
+    asked = next((each for each in facts.pending if incident.name in each.plan.incidents), None)
     if asked is not None:
         about["proposed"] = "\n".join(exact(in_english(word), 500) for word in asked.plan.words[:10])
         ways = [f"on {facts.instance}: {facts.command} plan {asked.id} --code"]

@@ -161,6 +161,11 @@ class Incident:
     fields: Mapping[str, Any] = field(default_factory=nothing)  # of its sentence
 
     @property
+    def name(self) -> str:
+        """What it is called everywhere: its rule, and its key where it has one."""
+        return f"{self.rule} {self.key}".strip()
+
+    @property
     def needs_plan(self) -> bool:
         """Whether it is there, and a recipe says what to do about it."""
         return bool(self.recipe) and self.status != "resolved"

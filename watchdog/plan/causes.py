@@ -12,15 +12,7 @@ from watchdog.values import dataclass
 
 # incidents in one diagnosis, causes first: a forged log may name ten thousand chats, and no check ends over them
 MOST = 200
-HELPS, USELESS, UNKNOWN = "helps", "useless", "unknown"  # the values of a rule's `restart:`
-
-
-@dataclass(frozen=True)
-class Prognosis:
-    """Whether a restart of the gateway helps against an incident, and why not."""
-
-    restart: str  # HELPS, USELESS, UNKNOWN
-    why: Reason | None = None
+HELPS, USELESS = "helps", "useless"  # values of a rule's `restart:`; the third is unknown
 
 
 @dataclass(frozen=True)
@@ -28,9 +20,12 @@ class Diagnosis:
     """Open incidents, causes before their effects."""
 
     incidents: tuple[Incident, ...]
-    prognoses: Mapping[str, Prognosis]  # by name_of(incident)
     rules: Mapping[str, Rule]
     blocked: Reason | None = None  # why nothing may be restarted at all, whatever the recipes say
+
+    def why_no_restart(self, incident: Incident) -> Reason | None:
+        """Why restarting the gateway is useless against this incident; None when it may help."""
+        return self.blocked or _useless(incident, _rule_of(incident, self.rules))
 
     def advice(self, restarts: bool) -> tuple[Reason, ...]:
         """What helps against incidents without a recipe.
@@ -56,7 +51,7 @@ class Diagnosis:
             chain = _title(links[-1])
             for incident in reversed(links[:-1]):
                 chain = Reason(Chain.LEADS_TO, {"cause": _title(incident), "effect": chain})
-            group = concerned if any(name_of(incident) in treated for incident in links) else others
+            group = concerned if any(incident.name in treated for incident in links) else others
             if chain not in group:
                 group.append(chain)
         if not concerned:
@@ -65,10 +60,6 @@ class Diagnosis:
         for chain in reversed(concerned[:-1]):
             first = Reason(Chain.AND, {"first": chain, "second": first})
         return first, tuple(others)
-
-
-def name_of(incident: Incident) -> str:
-    return f"{incident.rule} {incident.key}".strip()
 
 
 # What a dying gateway or a failing call says of itself. Log text only ever forbids a restart here; it never
@@ -109,7 +100,7 @@ def diagnose(incidents: Iterable[Incident], rules: Mapping[str, Rule], machine: 
             -_depth(incident.rule, rules),
             -SEVERITIES.index(incident.severity),
             incident.opened_at,
-            name_of(incident),
+            incident.name,
         ),
     )[:MOST]
     blocked = None
@@ -119,24 +110,20 @@ def diagnose(incidents: Iterable[Incident], rules: Mapping[str, Rule], machine: 
         )
     elif machine.supervisor.exit_status == 78:  # Hermes' own word for a config that it cannot use
         blocked = Reason(Cause.EXIT_78, {"why": Reason(Cause.BAD_CONFIG)})
-    prognoses = {name_of(incident): judge(incident, _rule_of(incident, rules)) for incident in ordered}
-    return Diagnosis(tuple(ordered), prognoses, rules, blocked)
+    return Diagnosis(tuple(ordered), rules, blocked)
 
 
-def judge(incident: Incident, rule: Rule | None) -> Prognosis:
-    """Whether a restart helps against this one, by its rule and by what it says of its own cause."""
-    known = rule.restart if rule else UNKNOWN
-    if known == HELPS:
-        return Prognosis(HELPS)
+def _useless(incident: Incident, rule: Rule | None) -> Reason | None:
+    """Why a restart is useless, by the incident's rule or by what it says of its own cause."""
+    if rule is not None and rule.restart == HELPS:
+        return None
     text = " ".join([incident.says, *(f"{event.text} {event.more}" for event in incident.evidence)])[:20_000]
     for cause, pattern in _TELLING:
         if pattern.search(text):
-            return Prognosis(USELESS, Reason(cause))
-    if rule is None or known != USELESS:
-        return Prognosis(UNKNOWN)
-    if rule.advice:
-        return Prognosis(USELESS, _advice(incident, rule.advice))
-    return Prognosis(USELESS, Reason(Cause.RULE_SAYS, {"rule": rule.id}))
+            return Reason(cause)
+    if rule is None or rule.restart != USELESS:
+        return None
+    return _advice(incident, rule.advice) if rule.advice else Reason(Cause.RULE_SAYS, {"rule": rule.id})
 
 
 def _rule_of(incident: Incident, rules: Mapping[str, Rule]) -> Rule | None:

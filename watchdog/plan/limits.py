@@ -13,7 +13,7 @@ from watchdog.gateway.machine import Machine
 from watchdog.gateway.supervisor import PROCESS
 from watchdog.model import Hold, Incident, Plan, Reason, Recipe
 from watchdog.model.plan_reasons import Disarm, Wait
-from watchdog.plan.causes import Diagnosis, name_of
+from watchdog.plan.causes import Diagnosis
 from watchdog.values import dataclass, replace
 
 HOUR, DAY, WEEK = timedelta(hours=1), timedelta(days=1), timedelta(days=7)
@@ -245,7 +245,7 @@ def must_disarm(
         recipe = recipes.get(incident.recipe or "")
         if incident.status != "open" or recipe is None or history.disarmed:
             continue
-        key = name_of(incident)
+        key = incident.name
         plans = {
             action.plan: action.at
             for action in history.actions

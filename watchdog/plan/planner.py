@@ -28,7 +28,7 @@ from watchdog.model import (
 )
 from watchdog.model.plan_reasons import Cost, Refuse
 from watchdog.plan import limits
-from watchdog.plan.causes import USELESS, Diagnosis, diagnose, name_of
+from watchdog.plan.causes import Diagnosis, diagnose
 from watchdog.plan.limits import History, Situation, with_starts
 from watchdog.steps import KINDS
 from watchdog.steps.common import UnfitFact, database, fill, pack, pack_verify
@@ -121,17 +121,15 @@ def _part(incident: Incident, situation: Situation) -> Part | Plan:
     """The incident with the steps of its recipe filled in, or the plan that is refused, with why."""
     diagnosis, machine = situation.diagnosis, situation.machine
     first = situation.recipes[incident.recipe or ""]
-    recipe = limits.not_yet_failed(first, name_of(incident), situation)
+    recipe = limits.not_yet_failed(first, incident.name, situation)
     if recipe is None:
-        return _refusal(incident, first, situation, Reason(Refuse.TRIED, {"key": name_of(incident)}))
+        return _refusal(incident, first, situation, Reason(Refuse.TRIED, {"key": incident.name}))
     if recipe.approval == "never" and recipe.id not in machine.limits.auto:
         return _refusal(incident, recipe, situation, Reason(Refuse.ADVICE_ONLY))
-    prognosis = diagnosis.prognoses[name_of(incident)]
     only_restarts = all(step.kind == "gateway" for step in recipe.steps) and any(
         step.kind == "gateway" and step.args.do != "stop" for step in recipe.steps
     )
-    if only_restarts and (diagnosis.blocked or prognosis.restart == USELESS):
-        why = diagnosis.blocked or prognosis.why
+    if only_restarts and (why := diagnosis.why_no_restart(incident)):
         return _refusal(incident, recipe, situation, Reason(Refuse.RESTART_USELESS, {"why": why}))
     try:
         steps = tuple(fill(step, incident.facts) for step in recipe.steps)
@@ -149,10 +147,10 @@ def _part(incident: Incident, situation: Situation) -> Part | Plan:
 
 
 def _refusal(incident: Incident, recipe: Recipe, situation: Situation, why: Reason) -> Plan:
-    chain, also = situation.diagnosis.chains({name_of(incident)})
+    chain, also = situation.diagnosis.chains({incident.name})
     plan = Plan(
         recipe.title,
-        (name_of(incident),),
+        (incident.name,),
         (recipe.id,),
         (),
         (),
@@ -192,10 +190,10 @@ def _merge(parts: Sequence[Part], diagnosis: Diagnosis, machine: Machine) -> Pla
     quiet = tuple(dict.fromkeys(rule for verify in verifications for rule in verify.quiet))
     within = max(verify.within for verify in verifications)
     auto = all(recipe.approval == "auto" or recipe.id in machine.limits.auto for recipe in chosen)
-    chain, also = diagnosis.chains({name_of(part.incident) for part in parts})
+    chain, also = diagnosis.chains({part.incident.name for part in parts})
     plan = Plan(
         title="; ".join(dict.fromkeys(recipe.title for recipe in chosen)),
-        incidents=tuple(name_of(incident) for incident in diagnosis.incidents),
+        incidents=tuple(incident.name for incident in diagnosis.incidents),
         recipes=tuple(dict.fromkeys(recipe.id for recipe in chosen)),
         steps=steps,
         words=tuple(KINDS[step.kind].describe(step.args, machine) for step in steps),
@@ -214,7 +212,7 @@ def _merge(parts: Sequence[Part], diagnosis: Diagnosis, machine: Machine) -> Pla
         host=machine.host,
         home=str(machine.home),
         evidence=tuple(map(_evidence, diagnosis.incidents)),
-        parts=tuple((part.recipe.id, name_of(part.incident), _place(part, steps)) for part in used),
+        parts=tuple((part.recipe.id, part.incident.name, _place(part, steps)) for part in used),
     )
     return replace(plan, digest=digest_of(plan))
 
@@ -222,7 +220,7 @@ def _merge(parts: Sequence[Part], diagnosis: Diagnosis, machine: Machine) -> Pla
 def _evidence(incident: Incident) -> Phrase:
     """What was seen of an incident, and where; its sentence is its rule's."""
     place = f" ({incident.evidence[0].where})" if incident.evidence else ""
-    made = phrase("seen", "{name}: {says}{place}", name=name_of(incident), says=incident.says, place=place)
+    made = phrase("seen", "{name}: {says}{place}", name=incident.name, says=incident.says, place=place)
     if incident.fields:
         says = Reason(RULE_SAY, {**incident.fields, "rule": incident.rule, "text": incident.says})
         made.reason = Reason(made.reason.key, {**made.reason.fields, "says": says})

@@ -12,7 +12,6 @@ from datetime import timedelta
 from watchdog.approval.record import approved
 from watchdog.model import Hold, Outcome, Plan, Reason, plain
 from watchdog.model.plan_reasons import About, Ended, Lapse, Refused, Wait
-from watchdog.plan.causes import name_of
 from watchdog.plan.limits import disarmed, unfinished
 from watchdog.plan.planner import digest_of, make_plans
 from watchdog.repair.job import PlanRefused, RepairJob, acting, for_another, not_done
@@ -114,7 +113,7 @@ def _check_still_right(stored: Stored, job: RepairJob) -> None:
 def _gone(plan: Plan, look: Look) -> Reason | None:
     """Why nothing of what the plan is for can be seen any more; None when something can."""
     wanted = {key for _, key, _ in plan.parts}
-    if wanted & {name_of(incident) for incident in look.incidents if incident.status == "open"}:
+    if wanted & {incident.name for incident in look.incidents if incident.status == "open"}:
         return None
     rules = {key.split(" ")[0] for key in wanted}
     if blind := sorted(rules & set(look.not_checked)):

@@ -10,7 +10,6 @@ from watchdog.config.rulebook import Rulebook
 from watchdog.gateway.machine import GatewayProcess, Machine
 from watchdog.model import Incident, Outcome, OutcomeKind, Plan, Reason, Report, Verify, plain
 from watchdog.model.plan_reasons import About, Verification
-from watchdog.plan.causes import name_of
 from watchdog.plan.planner import untreated
 from watchdog.text import harmless
 
@@ -111,7 +110,7 @@ def lost_platforms(before: GatewayProcess, after: GatewayProcess) -> tuple[str, 
 
 def _noisy(wanted: Verify, look: Look) -> frozenset[str]:
     return frozenset(
-        name_of(incident)
+        incident.name
         for incident in look.incidents
         if incident.status != "resolved" and incident.rule in wanted.quiet
     )

@@ -69,7 +69,7 @@ def _card(incident: Incident, soft: str, reader: Reader) -> Card:
         reader(f"severity.{incident.severity}"),
         incident.severity,
         soft,
-        (f"{incident.rule} {incident.key}".strip(), *([advice] if advice else []), *evidence),
+        (incident.name, *([advice] if advice else []), *evidence),
     )
 
 

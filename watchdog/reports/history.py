@@ -142,7 +142,7 @@ def _past_incident(
 
 def _ended(incident: Incident, at: datetime, stored: Stored) -> bool:
     """Whether this plan ended the incident: it was for it, or it was over when the plan was."""
-    name, plan = f"{incident.rule} {incident.key}".strip(), stored.plan
+    name, plan = incident.name, stored.plan
     if name not in [known.strip() for known in plan.incidents] or stored.asked_at < incident.first_at:
         return False
     treated = {known.strip() for _, known, _ in plan.parts} or {name}

@@ -92,7 +92,7 @@ def as_text(past: Past, reader: Reader) -> str:
     for each in past.incidents[-SHOWN:]:
         incident = each.incident
         lines += [
-            f"{reader(f'severity.{incident.severity}'):<9} {incident.rule} {incident.key}".rstrip(),
+            f"{reader(f'severity.{incident.severity}'):<9} {incident.name}",
             f"          {reader.says(incident)}",
             f"          {times(each, reader)}",
         ]
