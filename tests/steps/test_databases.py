@@ -11,7 +11,7 @@ from machines import Machine, said
 
 from watchdog.errors import WatchdogError
 from watchdog.steps import add_column, heal_database, set_aside
-from watchdog.steps.common import database
+from watchdog.steps.databases import database
 
 
 @pytest.fixture

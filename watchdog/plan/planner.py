@@ -31,7 +31,8 @@ from watchdog.plan import limits
 from watchdog.plan.causes import Diagnosis, diagnose
 from watchdog.plan.limits import History, Situation, with_starts
 from watchdog.steps import KINDS
-from watchdog.steps.common import UnfitFact, database, fill, pack, pack_verify
+from watchdog.steps.common import UnfitFact, fill, pack, pack_verify
+from watchdog.steps.databases import database
 from watchdog.steps.gateway import Args as GatewayArgs
 from watchdog.values import dataclass, replace
 

@@ -27,6 +27,7 @@ from watchdog.sqlite.inspect import look, observe
 from watchdog.sqlite.lineage import ACCEPTED, began_anew, last_good, mark_of
 from watchdog.sqlite.readonly import Moved, connect, place
 from watchdog.sqlite.schema import CORE, kind_of
+from watchdog.system.files import fsync
 from watchdog.system.lock import no_hurry
 from watchdog.system.privileges import as_owner, astray
 from watchdog.system.progress import on_a_terminal
@@ -423,14 +424,6 @@ def accept(path: str | os.PathLike, now: datetime, folder: Path | None = None) -
 def sha256(path: str) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def fsync(path: str | os.PathLike) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def give(path: str | os.PathLike, owner: os.stat_result, mode: int | None = None) -> None:

@@ -18,8 +18,9 @@ from typing import Any, BinaryIO
 
 from watchdog.errors import WatchdogError
 from watchdog.sqlite import openers as holders
-from watchdog.sqlite.backup import fsync, give, write_json
+from watchdog.sqlite.backup import give, write_json
 from watchdog.sqlite.notes import RepairNote, note
+from watchdog.system.files import fsync
 from watchdog.system.lock import take
 from watchdog.system.privileges import as_owner
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from watchdog.config.yaml import Section
-from watchdog.errors import WatchdogError
 from watchdog.gateway.machine import Machine
-from watchdog.model import Outcome, Reason, plain
+from watchdog.model import Outcome, Reason
 from watchdog.model.plan_reasons import Describe, Done, Failed, What
 from watchdog.sqlite.files import backup_folder
-from watchdog.steps.common import check_holes, database, failed, ok, own_command
+from watchdog.steps.common import check_holes, failed, ok
+from watchdog.steps.databases import attempt, database, own_command
 from watchdog.text import harmless
 from watchdog.values import dataclass
 
@@ -32,10 +33,8 @@ def read(section: Section) -> Args:
 
 
 def describe(args: Args, machine: Machine) -> Reason:
-    fields = {
-        "database": args.database,
-        "command": own_command("migrate", machine.home / args.database),
-    }
+    command = own_command("migrate", machine.home / args.database)
+    fields = {"database": args.database, "command": command}
     if not args.missing:
         return Reason(Describe.ADD_COLUMNS_UNMEASURED, fields)
     return Reason(Describe.ADD_COLUMNS, {**fields, "missing": args.missing})
@@ -43,29 +42,24 @@ def describe(args: Args, machine: Machine) -> Reason:
 
 def run(args: Args, machine: Machine) -> Outcome:
     what = Reason(What.ADD_COLUMNS, {"database": args.database})
-    try:
-        path = database(args.database, machine.home)
-        from watchdog.sqlite.heal import (
-            migrate,
-        )  # loads the whole doctor, which only an approved repair needs
-        from watchdog.sqlite.installed import installed
-        from watchdog.sqlite.schema import releases
+    return attempt(what, partial(_add, what, args, machine))
 
-        report = migrate(
-            path,
-            reference=installed(machine.home) or releases()[-1],
-            backups=Path(backup_folder(machine.state, path)),
-            only=tuple(filter(None, args.missing.split(", "))),
-        )
-    except WatchdogError as error:
-        return failed(what, plain(str(error)))
-    except OSError as error:
-        return failed(what, Reason(Failed.FILE_UNTOUCHED, {"error": str(error)}))
-    reason = (
-        Reason(Done.COLUMNS_ADDED, {"columns": report.added})
-        if report.added
-        else Reason(Done.NO_COLUMN_MISSING)
+
+def _add(what: Reason, args: Args, machine: Machine) -> Outcome:
+    path = database(args.database, machine.home)
+    # These load the whole doctor, which only an approved repair needs.
+    from watchdog.sqlite.heal import migrate
+    from watchdog.sqlite.installed import installed
+    from watchdog.sqlite.schema import releases
+
+    report = migrate(
+        path,
+        reference=installed(machine.home) or releases()[-1],
+        backups=Path(backup_folder(machine.state, path)),
+        only=tuple(filter(None, args.missing.split(", "))),
     )
+    added = Reason(Done.COLUMNS_ADDED, {"columns": report.added})
+    reason = added if report.added else Reason(Done.NO_COLUMN_MISSING)
     if report.cannot:
         cannot = harmless("; ".join(report.cannot), 300)
         reason = Reason(Failed.CANNOT_ADD, {"added": reason, "cannot": cannot})

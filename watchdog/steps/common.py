@@ -1,14 +1,11 @@
-"""What the kinds of steps share: placeholders, storing, databases that are what they seem."""
+"""What the kinds of steps share: placeholders, storing, how a command failed, outcomes."""
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from watchdog import steps
@@ -16,7 +13,7 @@ from watchdog.config.recipes import HOLE, NAME, texts_of
 from watchdog.config.yaml import Section
 from watchdog.errors import WatchdogError
 from watchdog.model import Outcome, OutcomeKind, Reason, Step, Verify
-from watchdog.model.plan_reasons import Describe, Failed, Unfit
+from watchdog.model.plan_reasons import Failed, Unfit
 from watchdog.system.commands import NOT_THERE, TOO_LONG, Ran
 from watchdog.text import harmless
 from watchdog.values import replace
@@ -113,37 +110,6 @@ def unpack(packed: Mapping[str, Any]) -> Step:
 def written(argv: Iterable[str]) -> str:
     """An argument list as a person would type it."""
     return shlex.join(argv)
-
-
-def own_command(verb: str, path: Path) -> Reason:
-    """`hermes-watchdog db VERB FILE` as a person can type it; how our program is called is told by the reader's words."""
-    return Reason(Describe.OWN, {"verb": verb, "path": written([str(path)])})
-
-
-def database(name: str, home: Path, there: bool = True) -> Path:
-    """A plain database file inside this home, reached through no symbolic link; WatchdogError otherwise."""
-    root = Path(os.path.realpath(home))
-    path = Path(name) if os.path.isabs(name) else root / name
-    try:
-        inside = path.relative_to(home if path.is_relative_to(home) else root)
-    except ValueError:
-        raise WatchdogError(f"{name} is outside {home}; only databases of this home are touched") from None
-    if ".." in inside.parts or not inside.parts or not inside.name.endswith(".db"):
-        raise WatchdogError(f"{name} is not the name of a database in {home}")
-    walked = root
-    for part in inside.parts:
-        walked = walked / part
-        try:
-            mode = os.lstat(walked).st_mode
-        except FileNotFoundError:
-            if there:
-                raise WatchdogError(f"{walked} is not there any more") from None
-            return root / inside
-        if stat.S_ISLNK(mode):
-            raise WatchdogError(f"{walked} is a symbolic link; it could lead anywhere, so it is not touched")
-        if walked == root / inside and not stat.S_ISREG(mode):
-            raise WatchdogError(f"{walked} is not a plain file")
-    return root / inside
 
 
 def command_failure(ran: Ran, argv: Sequence[str], within: timedelta) -> Reason:

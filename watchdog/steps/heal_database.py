@@ -3,63 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
-from watchdog.config.yaml import Section
-from watchdog.errors import WatchdogError
 from watchdog.gateway.machine import Machine
 from watchdog.model import Outcome, Reason, plain
 from watchdog.model.plan_reasons import Describe, Done, Failed, What
 from watchdog.sqlite.files import backup_folder
-from watchdog.steps.common import check_holes, database, failed, ok, own_command
+from watchdog.steps.common import failed, ok
+from watchdog.steps.databases import DatabaseArgs, attempt, database, own_command, read_database
 from watchdog.text import harmless
-from watchdog.values import dataclass
 
 KIND = "heal_database"
 REPEATABLE = True  # works on a copy; the swap is one rename
+Args, read = DatabaseArgs, read_database
 
 
-@dataclass(frozen=True)
-class Args:
-    database: str
-    undo: bool = False
+def describe(args: DatabaseArgs, machine: Machine) -> Reason:
+    command = own_command("undo" if args.undo else "heal", machine.home / args.database)
+    key = Describe.HEAL_UNDO if args.undo else Describe.HEAL
+    return Reason(key, {"database": args.database, "command": command})
 
 
-def read(section: Section) -> Args:
-    """`database: X` to do it, `undo: X` to take it back."""
-    undo = section.has("undo")
-    args = Args(section.text("undo" if undo else "database"), undo)
-    section.done()
-    check_holes(section, args)
-    return args
-
-
-def describe(args: Args, machine: Machine) -> Reason:
-    verb = "undo" if args.undo else "heal"
-    return Reason(
-        Describe.HEAL_UNDO if args.undo else Describe.HEAL,
-        {"database": args.database, "command": own_command(verb, machine.home / args.database)},
-    )
-
-
-def run(args: Args, machine: Machine) -> Outcome:
+def run(args: DatabaseArgs, machine: Machine) -> Outcome:
     what = Reason(What.PUT_BACK if args.undo else What.HEAL, {"database": args.database})
-    try:
-        path = database(args.database, machine.home)
-        from watchdog.sqlite import heal  # loads the whole doctor, which only an approved repair needs
+    return attempt(what, partial(_undo if args.undo else _heal, what, args, machine))
 
-        if args.undo:
-            undone = heal.undo(path)
-            last = harmless(undone.says[-1] if undone.says else "", 300)
-            return (ok if undone.ok else failed)(what, plain(last), _output(undone.says))
-        report = heal.heal(path, backups=Path(backup_folder(machine.state, path)))
-    except WatchdogError as error:
-        return failed(what, plain(str(error)))
-    except OSError as error:
-        return failed(what, Reason(Failed.FILE_UNTOUCHED, {"error": str(error)}))
+
+def _undo(what: Reason, args: DatabaseArgs, machine: Machine) -> Outcome:
+    from watchdog.sqlite.heal import undo  # loads the whole doctor, which only an approved repair needs
+
+    undone = undo(database(args.database, machine.home))
+    last = harmless(undone.says[-1] if undone.says else "", 300)
+    return (ok if undone.ok else failed)(what, plain(last), _output(undone.says))
+
+
+def _heal(what: Reason, args: DatabaseArgs, machine: Machine) -> Outcome:
+    path = database(args.database, machine.home)
+    from watchdog.sqlite.heal import SET_ASIDE, heal  # the same
+
+    report = heal(path, backups=Path(backup_folder(machine.state, path)))
     # Rows that cannot be read any more are lost whether we act or not; a database that opens again is what
     # was asked for.
-    well = report.after.grade in ("well", "drifted") or report.strategy == heal.SET_ASIDE
+    well = report.after.grade in ("well", "drifted") or report.strategy == SET_ASIDE
     how = _how(report.strategy) if report.strategy else Reason(Failed.NOTHING_DONE)
     reason = how if well else Reason(Failed.NOT_HEALED, {"how": how, "fault": plain(report.after.fault)})
     if report.uncounted:

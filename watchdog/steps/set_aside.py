@@ -3,55 +3,39 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
-from watchdog.config.yaml import Section
-from watchdog.errors import WatchdogError
 from watchdog.gateway.machine import Machine
 from watchdog.model import Outcome, Reason, plain
 from watchdog.model.plan_reasons import Describe, Done, Failed, What
-from watchdog.sqlite.openers import why_not_free
-from watchdog.steps.common import check_holes, database, failed, ok
+from watchdog.sqlite.openers import SIDECARS, why_not_free
+from watchdog.steps.common import failed, ok
+from watchdog.steps.databases import DatabaseArgs, attempt, database, read_database
+from watchdog.system.files import fsync
 from watchdog.system.privileges import as_owner
-from watchdog.values import dataclass
 
 KIND = "set_aside"
 REPEATABLE = True  # what was moved is not there to be moved again
-SIDECARS = ("-wal", "-shm", "-journal")
+Args, read = DatabaseArgs, read_database
 
 
-@dataclass(frozen=True)
-class Args:
-    database: str
-    undo: bool = False
-
-
-def read(section: Section) -> Args:
-    undo = section.has("undo")
-    args = Args(section.text("undo" if undo else "database"), undo)
-    section.done()
-    check_holes(section, args)
-    return args
-
-
-def describe(args: Args, machine: Machine) -> Reason:
+def describe(args: DatabaseArgs, machine: Machine) -> Reason:
     if args.undo:
         return Reason(Describe.SET_ASIDE_UNDO, {"database": args.database})
     name = f"{Path(args.database).name}.set-aside-…"
     return Reason(Describe.SET_ASIDE, {"database": args.database, "name": name})
 
 
-def run(args: Args, machine: Machine) -> Outcome:
+def run(args: DatabaseArgs, machine: Machine) -> Outcome:
     what = Reason(What.PUT_BACK if args.undo else What.SET_ASIDE, {"database": args.database})
-    try:
-        path = database(args.database, machine.home, there=not args.undo)
-        with as_owner(path):
-            return _put_back(what, path, machine) if args.undo else _set_aside(what, path, machine)
-    except WatchdogError as error:
-        return failed(what, plain(str(error)))
-    except OSError as error:
-        fields = {"error": str(error), "database": args.database}
-        return failed(what, Reason(Failed.LOOK_AT_FILE, fields))
+    return attempt(what, partial(_move, what, args, machine), Failed.LOOK_AT_FILE)
+
+
+def _move(what: Reason, args: DatabaseArgs, machine: Machine) -> Outcome:
+    path = database(args.database, machine.home, there=not args.undo)
+    with as_owner(path):
+        return _put_back(what, path, machine) if args.undo else _set_aside(what, path, machine)
 
 
 def _set_aside(what: Reason, path: Path, machine: Machine) -> Outcome:
@@ -59,8 +43,7 @@ def _set_aside(what: Reason, path: Path, machine: Machine) -> Outcome:
         return failed(what, Reason(Failed.IN_USE, {"holder": plain(holder)}))
     stamp = machine.clock().strftime("%Y%m%d-%H%M%S")
     moved = []
-    # Sidecars first: a database without its -wal is old, a -wal without its database is applied to the next
-    # one.
+    # Sidecars first: a database without its -wal is old, a -wal without its database is applied to the next one.
     for suffix in (*SIDECARS, ""):
         old = Path(f"{path}{suffix}")
         if os.path.lexists(old):
@@ -69,7 +52,7 @@ def _set_aside(what: Reason, path: Path, machine: Machine) -> Outcome:
                 return failed(what, Reason(Failed.NAME_TAKEN, {"path": str(new)}))
             os.rename(old, new)
             moved.append(new.name)
-    _flush(path.parent)
+    fsync(path.parent)
     return ok(what, Reason(Done.SET_ASIDE, {"name": moved[-1]}), "\n".join(moved))
 
 
@@ -88,13 +71,5 @@ def _put_back(what: Reason, path: Path, machine: Machine) -> Outcome:
         old = Path(f"{aside[-1]}{suffix}")
         if os.path.lexists(old):
             os.rename(old, Path(f"{path}{suffix}"))
-    _flush(path.parent)
+    fsync(path.parent)
     return ok(what, Reason(Done.PUT_BACK, {"aside": aside[-1].name, "name": path.name}))
-
-
-def _flush(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

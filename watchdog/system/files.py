@@ -110,6 +110,15 @@ def replace_file(path: StrPath, data: bytes, mode: int = 0o600) -> None:
         os.close(folder)
 
 
+def fsync(path: StrPath) -> None:
+    """Bring a file, or the names in a folder, to the disk."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def short_digest(path: str) -> str:
     """Eight digits that tell one path from another, also where a stranger chose the two."""
     from hashlib import sha256  # it loads OpenSSL, which takes a quarter of a start of Python

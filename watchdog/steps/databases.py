@@ -1,0 +1,71 @@
+"""What the steps on databases share: which file is meant, and that it is one of this home's."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from watchdog.config.yaml import Section
+from watchdog.errors import WatchdogError
+from watchdog.model import Outcome, Reason, plain
+from watchdog.model.plan_reasons import Describe, Failed
+from watchdog.steps.common import check_holes, failed, written
+from watchdog.values import dataclass
+
+
+@dataclass(frozen=True)
+class DatabaseArgs:
+    database: str
+    undo: bool = False
+
+
+def read_database(section: Section) -> DatabaseArgs:
+    """`database: X` to do it, `undo: X` to take it back."""
+    undo = section.has("undo")
+    args = DatabaseArgs(section.text("undo" if undo else "database"), undo)
+    section.done()
+    check_holes(section, args)
+    return args
+
+
+def own_command(verb: str, path: Path) -> Reason:
+    """`hermes-watchdog db VERB FILE` as a person can type it; how our program is called is told by the reader's words."""
+    return Reason(Describe.OWN, {"verb": verb, "path": written([str(path)])})
+
+
+def attempt(what: Reason, work: Callable[[], Outcome], key: Failed = Failed.FILE_UNTOUCHED) -> Outcome:
+    """What came of the work; `key` says what an error of the system means for the file."""
+    try:
+        return work()
+    except WatchdogError as error:
+        return failed(what, plain(str(error)))
+    except OSError as error:
+        return failed(what, Reason(key, {**what.fields, "error": str(error)}))
+
+
+def database(name: str, home: Path, there: bool = True) -> Path:
+    """A plain database file inside this home, reached through no symbolic link; WatchdogError otherwise."""
+    root = Path(os.path.realpath(home))
+    path = Path(name) if os.path.isabs(name) else root / name
+    try:
+        inside = path.relative_to(home if path.is_relative_to(home) else root)
+    except ValueError:
+        raise WatchdogError(f"{name} is outside {home}; only databases of this home are touched") from None
+    if ".." in inside.parts or not inside.parts or not inside.name.endswith(".db"):
+        raise WatchdogError(f"{name} is not the name of a database in {home}")
+    walked = root
+    for part in inside.parts:
+        walked = walked / part
+        try:
+            mode = os.lstat(walked).st_mode
+        except FileNotFoundError:
+            if there:
+                raise WatchdogError(f"{walked} is not there any more") from None
+            return root / inside
+        if stat.S_ISLNK(mode):
+            raise WatchdogError(f"{walked} is a symbolic link; it could lead anywhere, so it is not touched")
+        if walked == root / inside and not stat.S_ISREG(mode):
+            raise WatchdogError(f"{walked} is not a plain file")
+    return root / inside
