@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from datetime import timedelta
 
-from watchdog import service
+from watchdog import reports, service
 from watchdog.cli.command import a_duration, a_time, command, flag, gateway_state, option
 from watchdog.cli.context import WELL, WRONG, in_zone, job_of, need_hermes, need_home, print_json
 from watchdog.errors import WatchdogError
@@ -17,7 +17,7 @@ from watchdog.service.check import check_once
 from watchdog.sources.read import log_span
 from watchdog.store.recovery import marker_path
 from watchdog.text import colours, iso
-from watchdog.values import TYPE_CHECKING, Any
+from watchdog.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse
@@ -46,14 +46,14 @@ def run_check(args: argparse.Namespace) -> int:
     """
     if args.now and not args.dry_run:
         raise WatchdogError("--now goes with --dry-run: a check that acts uses the real time")
-    reports = []
+    found = []
     for home in profiles(job_of(args).home_dir) if args.all_profiles else [args.home]:
         args.home = home
-        reports.append(_check_home(args))
+        found.append(_check_home(args))
     if args.json:
-        shown = [_words().as_json(report) for report in reports]
+        shown = [reports.as_json(report) for report in found]
         print_json(shown if args.all_profiles else shown[0])
-    return WRONG if any(report.cut_off or _open(report.incidents) for report in reports) else WELL
+    return WRONG if any(report.cut_off or _open(report.incidents) for report in found) else WELL
 
 
 def _check_home(args: argparse.Namespace) -> Report:
@@ -65,7 +65,7 @@ def _check_home(args: argparse.Namespace) -> Report:
     else:
         report = check_once(job, now)
     if not args.json and (not args.quiet or report.has_news):
-        print(_words().as_text(report, _reader(job, args.language), colours(), args.dry_run))
+        print(reports.as_text(report, reports.reader_for(job, args.language), colours(), args.dry_run))
     return report
 
 
@@ -77,19 +77,6 @@ def _need_home(job: Job, dry_run: bool) -> None:
         if not dry_run and os.path.exists(marker_path(job.store_file)):
             service.tell_failure(job, error, job.now)
         raise
-
-
-def _words() -> Any:
-    """How reports are put into words: loaded only when there is something to say, which a quiet check has not."""
-    from watchdog.reports import check
-
-    return check
-
-
-def _reader(job: Job, language: str | None) -> Any:
-    from watchdog.reports.language import reader_for  # with _words()
-
-    return reader_for(job, language)
 
 
 def _open(incidents: Iterable[Incident]) -> bool:
@@ -128,10 +115,10 @@ def run_replay(args: argparse.Namespace) -> int:
     until = in_zone(args.until, job) if args.until else last
     report = replay(job.run(None, until, stated=args.gateway), first)
     if args.json:
-        value = _words().as_json(report)
-        for incident, at in zip(value["incidents"], _words().noticed(report, args.every), strict=True):
+        value = reports.as_json(report)
+        for incident, at in zip(value["incidents"], reports.noticed(report, args.every), strict=True):
             incident["noticed_at"] = iso(at)
         print_json(value)
     else:
-        print(_words().timeline(report, args.every, _reader(job, args.language), colours()))
+        print(reports.timeline(report, args.every, reports.reader_for(job, args.language), colours()))
     return WRONG if _open(report.incidents) else WELL

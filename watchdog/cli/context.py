@@ -34,13 +34,6 @@ def job_of(args: argparse.Namespace, now: datetime | None = None) -> Job:
     return replace(job, keeps_rules=not dry_run, writes=dry_run is False)
 
 
-def command_of(job: Job) -> str:
-    """How a person calls this watchdog for this home, for hints: what is not the default is named."""
-    from watchdog.notify.run import own_command  # loads what messages need, which a quiet check has not
-
-    return str(own_command(job.home_dir, job.state_dir, job.config_dir))
-
-
 def in_zone(at: datetime, job: Job) -> datetime:
     """The moment that was typed: without a zone it is one of the logs' zone (settings: timezone)."""
     if at.tzinfo is None:

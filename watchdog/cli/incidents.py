@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from watchdog.cli.command import PROFILES, a_duration, choice, command, flag, number_of, option
-from watchdog.cli.context import WELL, WRONG, command_of, job_of, need_known, print_json
+from watchdog.cli.context import WELL, WRONG, job_of, need_known, print_json
 from watchdog.cli.status import jobs_of
 from watchdog.errors import WatchdogError
 from watchdog.job import Job
@@ -70,7 +70,7 @@ def run_show(args: argparse.Namespace) -> int:
     job = job_of(args)
     incident = one_incident(job.look_at_store(), args.id)
     if incident is None:
-        raise WatchdogError(f"there is no incident {args.id}; see: {command_of(job)} incidents")
+        raise WatchdogError(f"there is no incident {args.id}; see: {{watchdog}} incidents")
     if args.json:
         print_json(incident_json(incident))
     else:

@@ -8,7 +8,7 @@ import sys
 from importlib import import_module
 from types import SimpleNamespace
 
-from watchdog import __version__
+from watchdog import __version__, reports
 from watchdog.errors import PROGRAM, ConfigError, WatchdogError
 from watchdog.values import TYPE_CHECKING
 
@@ -192,8 +192,7 @@ def guarded(arguments: argparse.Namespace | SimpleNamespace) -> int:
 
 def _command(arguments: argparse.Namespace | SimpleNamespace) -> str:
     """How a person calls this watchdog for the home of these arguments."""
-    context = module("context")
     try:
-        return str(context.command_of(context.job_of(arguments)))
+        return str(reports.command_of(module("context").job_of(arguments)))
     except WatchdogError:
         return PROGRAM

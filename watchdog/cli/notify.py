@@ -25,8 +25,7 @@ from watchdog.errors import WatchdogError
 from watchdog.job import Job
 from watchdog.notify import deliver
 from watchdog.notify.compose import test_message
-from watchdog.notify.context import MessageContext
-from watchdog.notify.run import host_name
+from watchdog.notify.context import MessageContext, host_of
 from watchdog.notify.sanitize import exact, fit
 from watchdog.notify.translate import read_words
 from watchdog.reports.language import Reader, reader_for
@@ -85,7 +84,7 @@ def run_notify(args: argparse.Namespace) -> int:
         read_words(settings.language, settings.zone),
         reader_for(job, "en" if args.json else args.language),
     )
-    message = test_message(MessageContext(job.now, settings.host or host_name(), words))
+    message = test_message(MessageContext(job.now, host_of(settings), words))
     sent = deliver.send({target: [deliver.outgoing_message(0, message)] for target in targets})
     order = [target.name for target in targets]
     lines = [
@@ -255,7 +254,7 @@ def _try_channels(job: Job, reader: Reader) -> list[tuple[str, str]]:
     """A test message to each place where questions are asked, and a look for answers there; '' when both worked."""
     settings = job.settings.notify
     words = read_words(settings.language, settings.zone)
-    text = f"{words('title.test')}\n{words('line.test', host=settings.host or host_name())}"
+    text = f"{words('title.test')}\n{words('line.test', host=host_of(settings))}"
     found: list[tuple[str, str]] = []
     for channel in settings.replies.channels:
         kind = replies.module(channel)

@@ -12,7 +12,7 @@ from watchdog import __version__
 from watchdog.cli import command
 from watchdog.cli.main import COMMANDS, EXAMPLES, WHERE, module
 from watchdog.errors import WatchdogError
-from watchdog.notify.run import own_command
+from watchdog.notify.context import own_command
 
 PROGRAM = "hermes-watchdog"
 

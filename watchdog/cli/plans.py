@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from watchdog.approval import record as approval
 from watchdog.approval.record import COMMAND_LINE, LENGTH, GivenAnswer
 from watchdog.cli.command import command, flag, number_of, option
-from watchdog.cli.context import CONFIG, WELL, WRONG, command_of, job_of, need_known, print_json, store_of
+from watchdog.cli.context import CONFIG, WELL, WRONG, job_of, need_known, print_json, store_of
 from watchdog.errors import WatchdogError
 from watchdog.job import Job
 from watchdog.model import Outcome, Reason, plain
 from watchdog.model.plan_reasons import Note
 from watchdog.notify.translate import in_english
 from watchdog.repair import abandon, is_acting
-from watchdog.reports.language import reader_anyhow, reader_for
+from watchdog.reports.language import command_of, reader_anyhow, reader_for
 from watchdog.reports.plans import (
     Answering,
     for_scripts,
@@ -100,7 +100,7 @@ def run_plan(args: argparse.Namespace) -> int:
     """
     job = job_of(args)
     store = job.look_at_store()
-    stored = _get(store, args.id, job)
+    stored = _get(store, args.id)
     assert store is not None
     code = ""
     if args.code:
@@ -191,7 +191,7 @@ def _need_code(word: str, command: str, jobs: Sequence[Job]) -> None:
     letters = [letter for letter in word if letter.isalnum()]
     if not word:
         raise WatchdogError(
-            f"no code was given; it is in the message, or make one: {command_of(jobs[0])} plan PLAN --code"
+            "no code was given; it is in the message, or make one: {watchdog} plan PLAN --code"
         )
     if len(letters) != LENGTH:
         number = int(word) if word.isdecimal() else 0
@@ -219,10 +219,10 @@ def _ask_person(args: argparse.Namespace, job: Job) -> Stored | None:
     waiting = rows.in_state(store, "pending") if store else ()
     waiting = tuple(stored for stored in waiting if stored.expires_at > job.now)
     if not waiting:
-        raise WatchdogError(f"no plan waits for an answer; see: {command_of(job)} plans")
+        raise WatchdogError("no plan waits for an answer; see: {watchdog} plans")
     if args.json or not sys.stdin.isatty():
         raise WatchdogError(
-            f"no code was given; it is in the message, or make one: {command_of(job)} plan {waiting[0].id} --code"
+            f"no code was given; it is in the message, or make one: {{watchdog}} plan {waiting[0].id} --code"
         )
     assert store is not None
     for stored in waiting:
@@ -316,7 +316,7 @@ def run_resume(args: argparse.Namespace) -> int:
     """
     job = job_of(args)
     with store_of(job) as store:
-        _get(store, args.id, job)
+        _get(store, args.id)
         return _act(args, job, store, args.id, going_on=True)
 
 
@@ -328,23 +328,26 @@ def run_abandon(args: argparse.Namespace) -> int:
     """
     job = job_of(args)
     with store_of(job) as store:
-        _get(store, args.id, job)
+        _get(store, args.id)
         outcome = abandon(args.id, store, machine_of(job), person())
     _say(args, _sentence(args, job, outcome.reason), True, args.id)
     return WELL
 
 
-def _get(store: Store | None, number: int, job: Job) -> Stored:
+def _get(store: Store | None, number: int) -> Stored:
     stored = rows.get(store, number) if store else None
     if stored is None:
-        raise WatchdogError(f"there is no plan {number}; see: {command_of(job)} plans")
+        raise WatchdogError(f"there is no plan {number}; see: {{watchdog}} plans")
     return stored
 
 
 def _sentence(args: argparse.Namespace, job: Job, reason: Reason) -> str:
     """The reason in the reader's language; for scripts in English."""
-    command = command_of(job)
-    return in_english(reason, command) if args.json else reader_for(job, args.language).reason(reason)
+    return (
+        in_english(reason, str(command_of(job)))
+        if args.json
+        else reader_for(job, args.language).reason(reason)
+    )
 
 
 def _say(args: argparse.Namespace, message: str, ok: bool, plan_id: int = 0) -> None:

@@ -13,14 +13,14 @@ from datetime import timedelta
 from pathlib import Path
 
 from watchdog.cli.command import a_duration, command, flag, option, parts_of
-from watchdog.cli.context import WELL, WRONG, command_of, complain, job_of, need_home, print_json
+from watchdog.cli.context import WELL, WRONG, complain, job_of, need_home, print_json
 from watchdog.cli.main import main
 from watchdog.config.rules import shipped_folder
 from watchdog.config.settings import NAME
 from watchdog.demo import story
 from watchdog.errors import WatchdogError
 from watchdog.job import Job, profiles
-from watchdog.reports.language import Reader, reader_anyhow, reader_for
+from watchdog.reports.language import Reader, command_of, reader_anyhow, reader_for
 from watchdog.service import install, setup
 from watchdog.service.drill import DrillResult, drill, need_somebody
 from watchdog.service.setup import Phone

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from watchdog.gateway.machine import look_at_gateway
 from watchdog.gateway.release import install_of
 from watchdog.model import EVERY_CHECK, Incident
-from watchdog.notify.run import own_command
+from watchdog.notify.context import own_command
 from watchdog.sqlite.backup import good_ones
 from watchdog.sqlite.files import backup_folder, databases
 from watchdog.store import Store, messages, questions

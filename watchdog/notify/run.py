@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
-import socket
-import sys
 from collections.abc import Sequence
 from datetime import datetime, time, timedelta
 
 from watchdog.config.rulebook import Rulebook
 from watchdog.config.settings import Settings
-from watchdog.errors import WatchdogError
 from watchdog.model import Incident, Notification, Phrase, Reason, Report, plain
 from watchdog.notify.choose import Proposal, Restraint, Selection, related_incidents, select
 from watchdog.notify.compose import compose, daily, weekly
-from watchdog.notify.context import Command, MessageContext
+from watchdog.notify.context import MessageContext, host_of, machine_and_home, own_command, profile_of
 from watchdog.notify.deliver import Messenger
 from watchdog.notify.sanitize import fit
 from watchdog.notify.translate import read_words, with_rules
@@ -25,7 +21,6 @@ from watchdog.store.messages import Memory, News, NotificationRecord, Subject
 from watchdog.values import replace
 
 UNSURE = ("suspected", "unconfirmed")  # changes that are not certain enough to be said
-OWN_COMMAND = "HERMES_WATCHDOG_COMMAND"  # set by contrib/docker/compose.yaml
 
 
 def messenger(store: Store, settings: Settings, book: Rulebook, home: str, now: datetime) -> Messenger:
@@ -35,7 +30,7 @@ def messenger(store: Store, settings: Settings, book: Rulebook, home: str, now: 
     command = own_command(home, os.path.dirname(store.path), os.path.dirname(settings.where))
     context = MessageContext(
         now,
-        machine_and_home(notify.host or host_name(), home, command),
+        machine_and_home(host_of(notify), home, command),
         replace(words, command=str(command), program=command.program, profile=fit(profile_of(home), 16)),
         {rule.id: rule for rule in book.rules},
         command,
@@ -183,52 +178,3 @@ def _after_saying(record: NotificationRecord, news: News, now: datetime) -> Noti
         settled_at=now if ends else None,
         times=record.times + int(fresh and not ends),
     )
-
-
-def host_name() -> str:
-    return socket.gethostname().partition(".")[0]
-
-
-def machine_and_home(host: str, home: str, command: Command) -> str:
-    """The machine; with the profile, or the home, where a message could be about another one of the same machine."""
-    if "--home" not in command.options:
-        return host
-    return f"{host}, {profile_of(home) or home}"
-
-
-def profile_of(home: str) -> str:
-    """The name of a profile; '' for any other home."""
-    above, name = os.path.split(home)
-    return name if os.path.basename(above) == "profiles" else ""
-
-
-def words_of(error: BaseException, home: str, state: str, config: str) -> str:
-    """What an error says, with commands that work as they stand for this home."""
-    return (
-        error.calling(str(own_command(home, state, config)))
-        if isinstance(error, WatchdogError)
-        else str(error)
-    )
-
-
-def own_command(home: str, state: str, config: str) -> Command:
-    """How a person in a shell of their own calls this watchdog for this home: what is not the default is named.
-
-    In a container the image says how to reach us from its host, where every variable of the container holds.
-    """
-    program, variables = os.environ.get(OWN_COMMAND) or "hermes-watchdog", {}
-    if OWN_COMMAND in os.environ:
-        variables = dict(os.environ)
-    elif shutil.which(program) is None:
-        beside = os.path.join(os.path.dirname(sys.executable), program)
-        program = beside if os.access(beside, os.X_OK) else f"{sys.executable} -m watchdog"
-    folder = os.path.expanduser("~")
-    options: list[str] = []
-    for name, given, variable, default in (
-        ("--home", home, "HERMES_HOME", ".hermes"),
-        ("--state", os.path.dirname(state), "HERMES_WATCHDOG_STATE", ".local/state/hermes-watchdog"),
-        ("--config", config, "HERMES_WATCHDOG_CONFIG", ".config/hermes-watchdog"),
-    ):
-        if given and given != (variables.get(variable) or os.path.join(folder, default)):
-            options += [name, given]
-    return Command(program, tuple(options))

@@ -132,6 +132,7 @@ class Words:
     profile: str = ""  # the profile that messages are about
 
     def __call__(self, key: str, /, **fields: object) -> str:
+        """The sentence of a key; a form with `one` and `other` is chosen by `count`."""
         return _form(self.texts[key], fields).format(**{**self.ourselves, **fields})
 
     @property

@@ -8,7 +8,7 @@ from watchdog.config.rulebook import Rulebook
 from watchdog.errors import WatchdogError
 from watchdog.job import Job
 from watchdog.model import Event, Finding, Incident, Plan, Reason, plain
-from watchdog.notify.run import own_command
+from watchdog.notify.context import Command, own_command
 from watchdog.notify.translate import Words, read_words, sentence, with_rules
 from watchdog.text import clock, harmless, redact
 from watchdog.values import dataclass, replace
@@ -19,10 +19,6 @@ class Reader(Words):
     """Who reads a report: the words of one language, and when they are read."""
 
     now: datetime = datetime.min
-
-    def __call__(self, key: str, /, **fields: object) -> str:
-        """The sentence of a key; a form with `one` and `other` is chosen by `count`."""
-        return super().__call__(key, **{"command": self.command, **fields})
 
     def at(self, at: datetime, now: datetime, exact: bool = True) -> str:
         """A moment as commands print it: '2026-11-16 01:33:00'."""
@@ -87,5 +83,15 @@ def reader_anyhow(job: Job, language: str | None = None) -> Reader:
 
 
 def _calling(reader: Reader, job: Job) -> Reader:
-    own = own_command(str(job.home), str(job.state), str(job.config))
+    own = command_of(job)
     return replace(reader, command=str(own), program=own.program)
+
+
+def command_of(job: Job) -> Command:
+    """How a person calls this watchdog for this home: what is not the default is named."""
+    return own_command(job.home_dir, job.state_dir, job.config_dir)
+
+
+def words_of(error: BaseException, job: Job) -> str:
+    """What an error says, with commands that work as they stand for this home."""
+    return error.calling(str(command_of(job))) if isinstance(error, WatchdogError) else str(error)

@@ -25,9 +25,10 @@ from watchdog.gateway.supervisor import UNKNOWN as NOTHING
 from watchdog.job import Job
 from watchdog.model import LOGS, Reason, plain
 from watchdog.model.reason import PLAIN
+from watchdog.notify.context import own_command
 from watchdog.notify.deliver import is_known_address
-from watchdog.notify.run import own_command
 from watchdog.notify.translate import in_english
+from watchdog.reports.language import command_of
 from watchdog.reports.status import Status
 from watchdog.service.install import cron_runs, interpreter
 from watchdog.service.setup import find_homes
@@ -107,11 +108,6 @@ def guarded(name: str, ask: Callable[[], Any]) -> list[Check]:
         return [answer(name, UNKNOWN, "not-asked")]
     except (WatchdogError, OSError) as error:
         return [Check(name, BAD, plain(str(error)))]
-
-
-def command_of(job: Job) -> str:
-    """How a person calls this watchdog for this home."""
-    return str(own_command(str(job.home), str(job.state), str(job.config)))
 
 
 def as_owner(job: Job, *words: str) -> str:

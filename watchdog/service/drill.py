@@ -19,7 +19,7 @@ from watchdog.errors import WatchdogError
 from watchdog.job import Job
 from watchdog.model import Notification, Plan, Reason, phrase
 from watchdog.notify import Messenger, Proposal, deliver_all, messenger
-from watchdog.notify.run import host_name
+from watchdog.notify.context import host_of
 from watchdog.notify.translate import in_english
 from watchdog.plan.planner import digest_of
 from watchdog.store import Store, messages
@@ -96,7 +96,7 @@ def _plan(job: Job, post: Messenger, wait: timedelta) -> Plan:
         (Reason("drill.step"),),
         "",
         lasts=max(wait, timedelta(minutes=1)),
-        host=job.settings.notify.host or host_name(),
+        host=host_of(job.settings.notify),
         home=str(job.home),
     )
     return replace(made, digest=digest_of(made))

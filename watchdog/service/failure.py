@@ -18,11 +18,11 @@ from watchdog.config.settings import Target
 from watchdog.errors import ConfigError, WatchdogError
 from watchdog.job import Job
 from watchdog.model import Notification, Reason
-from watchdog.notify.context import MessageContext
+from watchdog.notify.context import MessageContext, host_of, machine_and_home
 from watchdog.notify.deliver import Send, outgoing_message, send
-from watchdog.notify.run import host_name, machine_and_home, own_command, words_of
 from watchdog.notify.sanitize import headline
 from watchdog.notify.translate import read_words
+from watchdog.reports.language import command_of, words_of
 from watchdog.store.messages import News
 from watchdog.store.recovery import EDIT, Marker, failure_places, read_marker, write_marker
 from watchdog.store.store import StoreError
@@ -46,7 +46,7 @@ def tell_failure(job: Job, error: BaseException, now: datetime, deliver: Send | 
     with suppress(Exception):  # telling that something failed must not fail itself
         with suppress(Exception):
             notify.ping(job.settings.notify, "fail")
-        reason = reason_of(error, words_of(error, job.home_dir, job.state_dir, job.config_dir))
+        reason = reason_of(error, words_of(error, job))
         _tell_once(job, _key(reason), reason, now, deliver)
 
 
@@ -128,8 +128,7 @@ def reason_of(error: BaseException, words: str = "") -> Reason:
 
 def _message(title: str, reason: Reason, job: Job, now: datetime) -> Notification:
     settings = job.settings.notify
-    command = own_command(job.home_dir, job.state_dir, job.config_dir)
-    where = machine_and_home(settings.host or host_name(), job.home_dir, command)
+    where = machine_and_home(host_of(settings), job.home_dir, command_of(job))
     context = MessageContext(now, where, read_words(settings.language, settings.zone))
     good = title == "title.works_again"
     return Notification(

@@ -16,9 +16,9 @@ from watchdog.gateway.state import Why
 from watchdog.gateway.supervisor import UNKNOWN
 from watchdog.job import Job
 from watchdog.model import Plan, Reason
-from watchdog.notify.run import words_of
 from watchdog.plan import make_plans
 from watchdog.reports.check import by_severity
+from watchdog.reports.language import words_of
 from watchdog.reports.status import BackupAge, GatewaySeen, LastAnswer, Status
 from watchdog.service import install
 from watchdog.service.daemon_note import read_note
@@ -60,7 +60,7 @@ def gather(
             with store:
                 known = remembered(job, store, machine)
     except (WatchdogError, sqlite3.Error, ValueError) as error:
-        known = {"store_error": words_of(error, job.home_dir, job.state_dir, job.config_dir)}
+        known = {"store_error": words_of(error, job)}
     free = machine.free
     return Status(
         str(job.home),
