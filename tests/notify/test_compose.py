@@ -17,7 +17,7 @@ from watchdog.model.plan_reasons import CutOff
 from watchdog.notify.choose import Proposal, Selection
 from watchdog.notify.compose import compose
 from watchdog.notify.context import Command, machine_and_home, own_command
-from watchdog.notify.lines import HowToAnswer, how_to_answer
+from watchdog.notify.plan_lines import HowToAnswer, how_to_answer
 from watchdog.notify.sanitize import BODY, HEADLINE, cut, exact, fit, full_text, render, veil
 from watchdog.store.messages import News, Subject
 from watchdog.store.rows import plain

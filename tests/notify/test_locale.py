@@ -19,7 +19,7 @@ from watchdog.gateway.reasons import Warn
 from watchdog.job import find_job, load_rules
 from watchdog.model import Change, Hold, Phrase, Reason, phrase, plain
 from watchdog.model.plan_reasons import Wait
-from watchdog.notify import lines
+from watchdog.notify import plan_lines
 from watchdog.notify.apprise_child import _WHYS as WHYS
 from watchdog.notify.choose import Proposal, Selection
 from watchdog.notify.compose import compose, daily
@@ -284,7 +284,7 @@ def test_the_result_names_the_variables_that_the_new_gateway_lacks(language: str
     outcomes = (ended("d", "step 1 of 1", True, "running"), ended("d", "plan 7", True, "done"))
     chosen = Selection(News.FIXED, (), "high", Proposal(warned, outcomes=outcomes))
     assert says in compose(chosen, context(language)).body.splitlines()
-    assert says in lines.result(outcomes, warned, context(language))
+    assert says in plan_lines.result(outcomes, warned, context(language))
     failed = (ended("d", "plan 7", False, "no"),)
     not_started = Selection(News.NOT_FIXED, (), "high", Proposal(warned, outcomes=failed))
     assert says not in compose(not_started, context(language)).body

@@ -13,7 +13,7 @@ from watchdog.model import Outcome, OutcomeKind, Plan, plain
 from watchdog.notify.choose import Proposal
 from watchdog.notify.context import MessageContext
 from watchdog.notify.deliver import Messenger
-from watchdog.notify.lines import is_cut_off, outcome_title, plan_title, result
+from watchdog.notify.plan_lines import is_cut_off, outcome_title, plan_title, result
 from watchdog.notify.sanitize import fit, headline
 from watchdog.store import plans as rows
 from watchdog.store import questions

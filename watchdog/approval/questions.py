@@ -19,7 +19,7 @@ from watchdog.errors import WatchdogError
 from watchdog.model import Notification, OutcomeKind, Plan, Report
 from watchdog.notify.choose import Proposal
 from watchdog.notify.deliver import Messenger, OnTheHost, Queue
-from watchdog.notify.lines import (
+from watchdog.notify.plan_lines import (
     HowToAnswer,
     how_to_answer,
 )

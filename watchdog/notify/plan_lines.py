@@ -1,4 +1,4 @@
-"""The lines of a message: faults with their times, a proposal, its commands, how to answer, what came of it."""
+"""What a message says about a plan: the proposal with its commands, how to answer, why it waits, what came of it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from datetime import datetime, timedelta
 from watchdog.gateway.reasons import Warn
 from watchdog.model import Outcome, OutcomeKind, Plan, Reason
 from watchdog.model.plan_reasons import WITHOUT_COMMAND, CutOff, Wait
-from watchdog.notify.choose import Proposal, leads_to
+from watchdog.notify.choose import Proposal
 from watchdog.notify.context import MessageContext
 from watchdog.notify.sanitize import CODE, HEADLINE, exact, fit, fit_field
-from watchdog.store.messages import Subject
 
-SHOWN = 8  # subjects in one message
-ARTICLES = ("the ", "only")  # how sentences of rules begin that do not begin with a name
+SHOWN = 8  # steps in one message
 _COMMANDS, _MARK = ("command", "kill"), "\0"  # fields of a step that are commands
 
 
@@ -87,31 +85,6 @@ def unproved(plan: Plan, context: MessageContext) -> list[str]:
     return [*lines, context.text("line.model_untried")] if started else lines
 
 
-def headline_of(lead: Subject, own: Sequence[Subject], context: MessageContext) -> str:
-    """The rule's own headline, counting those of its kind; its title where it has none."""
-    same = [subject for subject in own if subject.rule == lead.rule] or [lead]
-    same = [subject for subject in same if subject.over_at is None] or same
-    oldest = min(same, key=lambda subject: subject.since)
-    key = context.words.rule_key(lead.rule, "headline", oldest.says.fields)
-    if key not in context.words.texts or oldest.says.key == "plain":
-        return title_of(lead, context)
-    return context.say(Reason(key, {**oldest.says.fields, "count": len(same)}))
-
-
-def title_of(subject: Subject, context: MessageContext) -> str:
-    known = context.words.rule_text(subject.rule, "title", subject.says.fields)
-    return known or fit(subject.title) or says(subject, context)
-
-
-def says(subject: Subject, context: MessageContext) -> str:
-    """What a rule says, as a sentence: it begins with a capital unless it begins with a name."""
-    template = context.words.texts.get(str(subject.says.key))
-    if template is None:  # its rule is gone
-        return fit(subject.title) or fit(subject.name)
-    text = context.say(subject.says)
-    return text[:1].upper() + text[1:] if str(template)[:4] in ARTICLES else text
-
-
 def ask(plan: Plan, context: MessageContext) -> str:
     asks = [context.words.texts.get(f"recipe.{recipe}.ask") for recipe in plan.recipes]
     return str(asks[0]) if asks and asks[0] else context.text("title.allow")
@@ -121,31 +94,6 @@ def done(plan: Plan, context: MessageContext) -> list[str]:
     texts = context.words.texts
     done = [str(texts[key]) for recipe in plan.recipes if (key := f"recipe.{recipe}.done") in texts]
     return done or [context.text("line.done", title=plan_title(plan, context))]
-
-
-def facts(subjects: Sequence[Subject], context: MessageContext) -> list[str]:
-    """Each fault with its time."""
-    lines: list[str] = []
-    for subject in subjects[:SHOWN]:
-        lines.append(("• " if len(subjects) > 1 else "") + says(subject, context))
-        lines.append(_when(subject, context))
-    if len(subjects) > SHOWN:
-        lines.append(context.text("line.more", count=len(subjects) - SHOWN))
-    return lines
-
-
-def _when(subject: Subject, context: MessageContext) -> str:
-    fields = subject.says.fields
-    if subject.over_at:
-        span = subject.over_at - subject.since
-        return context.text("line.was", start=subject.since, end=subject.over_at, span=span)
-    if "alive_at" in fields:  # it died between two moments that are known
-        alive, missing = fields["alive_at"], fields.get("missing_at")
-        if missing is None:
-            return context.text("line.alive", alive=alive)
-        key = "line.between" if missing - alive >= timedelta(seconds=1) else "line.ended"
-        return context.text(key, alive=alive, missing=missing)
-    return context.text("line.since", at=subject.since, span=context.now - subject.since)
 
 
 def proposed(plan: Plan, context: MessageContext) -> list[str]:
@@ -190,34 +138,6 @@ def why_it_waits(plan: Plan, context: MessageContext) -> list[str]:
     return lines + ([context.text("line.sudoers"), CODE + exact(sudoers)] if sudoers else [])
 
 
-def cause(own: Sequence[Subject], context: MessageContext) -> list[str]:
-    """'Cause: A → B' along what the rules say about each other; nothing where one is not the other's cause."""
-    chain: list[Subject] = []
-    for subject in own:
-        if not chain or leads_to(chain[-1].rule, subject.rule, context.rules):
-            chain.append(subject)
-    if len(chain) < 2:
-        return []
-    return [context.text("line.cause", chain=" → ".join(title_of(subject, context) for subject in chain))]
-
-
-def advice(subjects: Sequence[Subject], context: MessageContext) -> list[str]:
-    """What a person can do, where no plan does it."""
-    advice: list[str] = []
-    for subject in subjects[:SHOWN]:
-        if subject.advice and not subject.over_at:
-            known = context.words.rule_text(subject.rule, "advice", subject.says.fields)
-            advice.append(context.text("line.advice", advice=known or fit(subject.advice, 600)))
-    return list(dict.fromkeys(advice))
-
-
-def quotes(subjects: Sequence[Subject], context: MessageContext) -> list[str]:
-    if not context.quote_logs or all(subject.over_at for subject in subjects):
-        return []
-    quotes = [CODE + fit(quote, 160) for subject in subjects[:SHOWN] for quote in subject.quotes[:3]]
-    return [context.text("line.quote"), *quotes[:6]] if quotes else []
-
-
 def outcome_lines(proposal: Proposal, context: MessageContext) -> list[str]:
     # The last one is the whole, which the headline says already, unless it is all there is.
     steps = proposal.outcomes[:-1] or proposal.outcomes
@@ -230,16 +150,3 @@ def outcome_lines(proposal: Proposal, context: MessageContext) -> list[str]:
 
 def step_line(outcome: Outcome, context: MessageContext) -> str:
     return context.say(Reason("end.step", {"what": outcome.what, "result": outcome.reason}))
-
-
-def where_to_look(plan: int, incidents: Sequence[int], context: MessageContext) -> list[str]:
-    """The machine, and the command that shows more."""
-    if plan:
-        audit = [context.text("line.audit", head=context.audit)] if context.audit else []
-        return [context.text("line.look", host=context.host), context.command.line("plan", str(plan)), *audit]
-    if len(incidents) == 1:
-        return [
-            context.text("line.look", host=context.host),
-            context.command.line("incident", str(incidents[0])),
-        ]
-    return [context.host]
