@@ -8,9 +8,9 @@ from datetime import timedelta
 
 from watchdog import reports, service
 from watchdog.cli.command import a_duration, a_time, command, flag, gateway_state, option
-from watchdog.cli.context import WELL, WRONG, in_zone, job_of, need_hermes, need_home, print_json
+from watchdog.cli.context import WELL, WRONG, in_zone, job_of, jobs_of, need_hermes, need_home, print_json
 from watchdog.errors import WatchdogError
-from watchdog.job import Job, profiles
+from watchdog.job import Job
 from watchdog.model import Incident, Report
 from watchdog.pipeline import dry_run, replay
 from watchdog.service.check import check_once
@@ -46,18 +46,14 @@ def run_check(args: argparse.Namespace) -> int:
     """
     if args.now and not args.dry_run:
         raise WatchdogError("--now goes with --dry-run: a check that acts uses the real time")
-    found = []
-    for home in profiles(job_of(args).home_dir) if args.all_profiles else [args.home]:
-        args.home = home
-        found.append(_check_home(args))
+    found = [_check_home(args, job) for job in jobs_of(args)]
     if args.json:
         shown = [reports.as_json(report) for report in found]
         print_json(shown if args.all_profiles else shown[0])
     return WRONG if any(report.cut_off or _open(report.incidents) for report in found) else WELL
 
 
-def _check_home(args: argparse.Namespace) -> Report:
-    job = job_of(args)
+def _check_home(args: argparse.Namespace, job: Job) -> Report:
     now = in_zone(args.now, job) if args.now else job.now
     _need_home(job, args.dry_run)
     if args.dry_run:

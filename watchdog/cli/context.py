@@ -1,4 +1,4 @@
-"""What all commands share: the job they are about, its home and its store, and how results are printed."""
+"""What all commands share: the jobs they are about, the home and its store, and how results are printed."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import os
 import sqlite3
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from watchdog.errors import WatchdogError
-from watchdog.job import SIGNS, Job, find_job, is_home
+from watchdog.job import SIGNS, Job, find_job, is_home, profiles
 from watchdog.store.store import store_error
 from watchdog.values import TYPE_CHECKING, StrPath, replace
 
@@ -32,6 +32,13 @@ def job_of(args: argparse.Namespace, now: datetime | None = None) -> Job:
     # Only a check writes beside the store; any command but a dry run may keep the rules with the program.
     dry_run = getattr(args, "dry_run", None)
     return replace(job, keeps_rules=not dry_run, writes=dry_run is False)
+
+
+def jobs_of(args: argparse.Namespace) -> Iterator[Job]:
+    """The job of the home; with --all-profiles one for each of its profiles too, as of when its turn comes."""
+    for home in profiles(job_of(args).home_dir) if args.all_profiles else [args.home]:
+        args.home = home
+        yield job_of(args)
 
 
 def in_zone(at: datetime, job: Job) -> datetime:
@@ -94,6 +101,15 @@ def store_of(job: Job) -> Iterator[Store]:
             yield store
         except sqlite3.Error as error:
             raise store_error(job.store_file, error) from error
+
+
+def show(args: argparse.Namespace, value: object, lines: Callable[[], Iterable[str]]) -> None:
+    """The value for scripts where --json asks for it; else the lines, made only then: words need readable rules."""
+    if args.json:
+        print_json(value)
+    else:
+        for line in lines():
+            print(line)
 
 
 def print_json(value: object) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from watchdog.cli.command import a_time, command, gateway_state, option
-from watchdog.cli.context import WELL, WRONG, in_zone, job_of, need_home, print_json
+from watchdog.cli.context import WELL, WRONG, in_zone, job_of, need_home, show
 from watchdog.config.rulebook import Rulebook
 from watchdog.config.yaml import _near
 from watchdog.detect.evaluate import Seen, lines_by_source
@@ -55,10 +55,9 @@ def explain_rule(args: argparse.Namespace, job: Job, rule: Rule) -> int:
     with read_all(sources, lines_by_source([rule]), start, now) as reading:
         seen = Seen(reading.blind, reading.traces, reading.slow, reading.lost, sources.tool_calls)
         found = explain(rule, reading.events, seen, now)
-    if args.json:
-        print_json(_explanation_json(found, reader_for(replace(job, now=now), "en")))
-    else:
-        print("\n".join(rule_lines(rule, found, reader_for(replace(job, now=now), args.language))))
+    then = replace(job, now=now)
+    value = _explanation_json(found, reader_for(then, "en"))
+    show(args, value, lambda: rule_lines(rule, found, reader_for(then, args.language)))
     return WRONG if found.fires else WELL
 
 
@@ -99,17 +98,16 @@ def _explanation_json(found: Explanation, reader: Reader) -> dict[str, Any]:
 def explain_line(args: argparse.Namespace, job: Job) -> int:
     event, cut = read_line(args.what, job.settings.zone, job.book.vocabulary)
     words, uses = explain_record(job.book, event)
-    if args.json:
-        record = {
-            "at": iso(event.at) if _has_time(event) else None,
-            **picked(event, "level logger session"),
-            "text": redact(harmless(event.text)),
-            "cut": cut,
-            "ambiguous": event.ambiguous,
-        }
-        print_json({"record": record, "words": words, "matches": [_use_json(use) for use in uses]})
-        return WELL
-    print("\n".join(_record_lines(event, cut, job.book, (words, uses), reader_for(job, args.language))))
+    record = {
+        "at": iso(event.at) if _has_time(event) else None,
+        **picked(event, "level logger session"),
+        "text": redact(harmless(event.text)),
+        "cut": cut,
+        "ambiguous": event.ambiguous,
+    }
+    value = {"record": record, "words": words, "matches": [_use_json(use) for use in uses]}
+    read = words, uses
+    show(args, value, lambda: _record_lines(event, cut, job.book, read, reader_for(job, args.language)))
     return WELL
 
 

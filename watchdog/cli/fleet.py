@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from watchdog.cli.command import command, flag, option, parts_of
-from watchdog.cli.context import WELL, WRONG, job_of, print_json
+from watchdog.cli.context import WELL, WRONG, job_of, print_json, show
 from watchdog.errors import WatchdogError
 from watchdog.fleet import mailbox, setup
 from watchdog.fleet.facts import gather, load_memory
@@ -58,21 +58,22 @@ def run_init(args: argparse.Namespace) -> int:
             for names, approver in ((args.host, False), (args.approver, True))
             for name in names
         ]
-    if args.json:
-        roles = [
-            {"name": name, "approver": approver, "created": bool(password), "password": password or None}
-            for name, approver, password in made
-        ]
-        print_json({"tables_before": before, "tables": now, "roles": roles})
-        return WELL
-    print(
-        f"tables: {'as they were' if before == now else 'made' if not before else 'updated'} (version {now})"
-    )
+    roles = [
+        {"name": name, "approver": approver, "created": bool(password), "password": password or None}
+        for name, approver, password in made
+    ]
+    tables = "as they were" if before == now else "made" if not before else "updated"
+    lines = [f"tables: {tables} (version {now})"]
     for name, approver, password in made:
         kind = "approver" if approver else "host"
-        print(f"{kind} {name}: {f'password {password}' if password else 'was there; its password stays'}")
+        lines.append(
+            f"{kind} {name}: {f'password {password}' if password else 'was there; its password stays'}"
+        )
     if any(password for _, _, password in made):
-        print("A password is shown once. Write it into a file of mode 600 and name it with postgres_file.")
+        lines.append(
+            "A password is shown once. Write it into a file of mode 600 and name it with postgres_file."
+        )
+    show(args, {"tables_before": before, "tables": now, "roles": roles}, lambda: lines)
     return WELL
 
 
@@ -93,22 +94,15 @@ def run_status(args: argparse.Namespace) -> int:
         rights = setup.too_much(connection)
         approvers = setup.who_approves(connection)
     wrong = [home for home in homes if home.stale or home.incidents or home.unseen or not home.known_host]
-    if args.json:
-        print_json(
-            {
-                "homes": [home_json(home) for home in homes],
-                "approvers": approvers,
-                "too_much": [{"role": role or None, "may": may} for role, may in rights],
-            }
-        )
-    else:
-        for home in homes:
-            print("\n".join(home_lines(home, colours())))
-        if not homes:
-            print("No home has reported yet.")
-        print(f"approvers: {', '.join(exact(name, 70) for name in approvers) or 'none'}")
-        for role, may in rights:
-            print(right_line(role, may, colours()))
+    value = {
+        "homes": [home_json(home) for home in homes],
+        "approvers": approvers,
+        "too_much": [{"role": role or None, "may": may} for role, may in rights],
+    }
+    lines = [line for home in homes for line in home_lines(home, colours())] or ["No home has reported yet."]
+    lines.append(f"approvers: {', '.join(exact(name, 70) for name in approvers) or 'none'}")
+    lines += [right_line(role, may, colours()) for role, may in rights]
+    show(args, value, lambda: lines)
     return WRONG if wrong or rights else WELL
 
 
@@ -128,10 +122,8 @@ def run_plans(args: argparse.Namespace) -> int:
     with connected(_address(job_of(args))) as connection:
         plans = mailbox.plans(connection, args.all)
     waiting = [plan for plan in plans if is_open(plan)]
-    if args.json:
-        print_json([plan_json(plan) for plan in plans])
-    else:
-        print("\n\n".join("\n".join(plan_lines(plan, colours())) for plan in plans) or "No question is open.")
+    blocks = ["\n".join(plan_lines(plan, colours())) for plan in plans] or ["No question is open."]
+    show(args, [plan_json(plan) for plan in plans], lambda: ["\n\n".join(blocks)])
     return WRONG if waiting else WELL
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 
 from watchdog.cli.command import PROFILES, a_duration, choice, command, flag, number_of, option
-from watchdog.cli.context import WELL, WRONG, job_of, need_known, print_json
-from watchdog.cli.status import jobs_of
+from watchdog.cli.context import WELL, WRONG, job_of, jobs_of, need_known, show
 from watchdog.errors import WatchdogError
 from watchdog.job import Job
+from watchdog.model import Incident
 from watchdog.reports import history, history_text
-from watchdog.reports.check import incident_json, incident_lines
-from watchdog.reports.language import reader_for
+from watchdog.reports.check import INDENT, incident_json, incident_lines
+from watchdog.reports.language import Reader, reader_for
 from watchdog.reports.output import write_private
 from watchdog.reports.page import report_page
 from watchdog.store.incidents import all_incidents, one_incident
@@ -39,20 +40,26 @@ def run_list(args: argparse.Namespace) -> int:
     """
     job = job_of(args)
     need_known(job)
-    found = all_incidents(job.look_at_store(), job.now - args.since if args.since else None, args.open)
-    if args.json:
-        print_json([incident_json(incident) for incident in found])
-        return WRONG if any(incident.status == "open" for incident in found) else WELL
-    on, reader = colours(), reader_for(job, args.language)
+    store = job.look_at_store()
+    found = all_incidents(store, job.now - args.since if args.since else None, args.open)
+    show(
+        args,
+        [incident_json(incident) for incident in found],
+        lambda: _lines(found, store is not None, reader_for(job, args.language)),
+    )
+    return WRONG if any(incident.status == "open" for incident in found) else WELL
+
+
+def _lines(found: Sequence[Incident], looked: bool, reader: Reader) -> Iterator[str]:
+    on = colours()
     for incident in sorted(found, key=lambda incident: (incident.status == "resolved", incident.opened_at)):
         end = f" – {clock(incident.resolved_at)}" if incident.resolved_at else ""
         state = reader(f"check.incident-status.{incident.status}")
         mark = paint(state, incident.severity if incident.status != "resolved" else "good", on)
         times = f"{clock(incident.opened_at)}{end}"
-        print(f"{incident.id:>4}  {mark}  {times}  {incident.rule}: {reader.says(incident)}")
+        yield f"{incident.id:>4}  {mark}  {times}  {incident.rule}: {reader.says(incident)}"
     if not found:
-        print(reader("check.no-incidents" if job.store_path.exists() else "check.no-check"))
-    return WRONG if any(incident.status == "open" for incident in found) else WELL
+        yield reader("check.no-incidents" if looked else "check.no-check")
 
 
 @command(
@@ -71,19 +78,17 @@ def run_show(args: argparse.Namespace) -> int:
     incident = one_incident(job.look_at_store(), args.id)
     if incident is None:
         raise WatchdogError(f"there is no incident {args.id}; see: {{watchdog}} incidents")
-    if args.json:
-        print_json(incident_json(incident))
-    else:
-        reader = reader_for(job, args.language)
-        print("\n".join(incident_lines(incident, reader, colours())))
-        state = reader(f"check.incident-status.{incident.status}")
-        checks = reader("report.checks", count=incident.times_seen)
-        print(
-            "      " + reader("check.incident", status=state, checks=checks, at=clock(incident.last_seen_at))
-        )
-        for event in incident.evidence:
-            print(f"      {clock(event.at)}  {harmless(event.where)}  {reader.evidence(event, 300)}")
+    show(args, incident_json(incident), lambda: _full_lines(incident, reader_for(job, args.language)))
     return WRONG if incident.status == "open" else WELL
+
+
+def _full_lines(incident: Incident, reader: Reader) -> Iterator[str]:
+    yield from incident_lines(incident, reader, colours())
+    state = reader(f"check.incident-status.{incident.status}")
+    checks = reader("report.checks", count=incident.times_seen)
+    yield INDENT + reader("check.incident", status=state, checks=checks, at=clock(incident.last_seen_at))
+    for event in incident.evidence:
+        yield f"{INDENT}{clock(event.at)}  {harmless(event.where)}  {reader.evidence(event, 300)}"
 
 
 @command(
@@ -107,25 +112,20 @@ def run_report(args: argparse.Namespace) -> int:
       hermes-watchdog report --language zh
       hermes-watchdog report --all-profiles
     """
-    start = job_of(args).now - args.since
-    jobs = jobs_of(args)
+    jobs = list(jobs_of(args))
     if args.format == "html" and len(jobs) > 1:
         raise WatchdogError("--format html is about one home; give --home DIR instead of --all-profiles")
     for job in jobs:
         need_known(job)
-    pasts = [_gather(job, args.since) for job in jobs]
+    pasts = [history.gather(job.look_at_store(), job.home_dir, job.now - args.since, job.now) for job in jobs]
     text = _made(pasts, jobs, args)
     if args.output in (None, "-"):
         print(text)
         return WELL
     write_private(Path(args.output), text)
     total = counted(sum(len(past.incidents) for past in pasts), "incident|incidents")
-    print(f"{args.output}: {total} since {start.astimezone():%Y-%m-%d}")
+    print(f"{args.output}: {total} since {pasts[0].start.astimezone():%Y-%m-%d}")
     return WELL
-
-
-def _gather(job: Job, since: timedelta) -> history.Past:
-    return history.gather(job.look_at_store(), str(job.home), job.now - since, job.now)
 
 
 def _made(pasts: list[history.Past], jobs: list[Job], args: argparse.Namespace) -> str:

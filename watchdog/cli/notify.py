@@ -18,6 +18,7 @@ from watchdog.cli.context import (
     job_of,
     need_known,
     print_json,
+    show,
     store_of,
 )
 from watchdog.config.settings import NAME
@@ -79,7 +80,7 @@ def run_notify(args: argparse.Namespace) -> int:
         )
         return CONFIG
     if not args.test:
-        return _show(args, targets, channels, reader_for(job, args.language))
+        return _show_targets(args, targets, channels, reader_for(job, args.language))
     words, reader = (
         read_words(settings.language, settings.zone),
         reader_for(job, "en" if args.json else args.language),
@@ -101,13 +102,16 @@ def run_notify(args: argparse.Namespace) -> int:
         if not args.tag
         else []
     )
-    if args.json:
-        keys = ("to", "ok", "says", "took")
-        print_json({"sent": [dict(zip(keys, line, strict=True)) for line in lines]})
-    else:
-        for name, ok, problem, took in lines:
-            word = reader("notify.reached" if ok else "notify.failed")
-            print(f"{word:7}  {name}: {problem or reader('notify.took', seconds=f'{took:.1f}')}")
+    keys = ("to", "ok", "says", "took")
+    show(
+        args,
+        {"sent": [dict(zip(keys, line, strict=True)) for line in lines]},
+        lambda: (
+            f"{reader('notify.reached' if ok else 'notify.failed'):7}  {name}: "
+            f"{problem or reader('notify.took', seconds=f'{took:.1f}')}"
+            for name, ok, problem, took in lines
+        ),
+    )
     return WELL if all(ok for _, ok, _, _ in lines) else WRONG
 
 
@@ -160,11 +164,12 @@ def run_silences(args: argparse.Namespace) -> int:
     need_known(job)
     store = job.look_at_store()
     found = messages.silences(store, job.now) if store else ()
-    if args.json:
-        print_json({"silences": [picked(silence, SILENCE) for silence in found]})
-    else:
+
+    def lines() -> list[str]:
         reader = reader_for(job, args.language)
-        print("\n".join(_line(silence, reader) for silence in found) or reader("silence.none"))
+        return [_line(silence, reader) for silence in found] or [reader("silence.none")]
+
+    show(args, {"silences": [picked(silence, SILENCE) for silence in found]}, lines)
     return WELL
 
 
@@ -219,34 +224,32 @@ def run_maintenance(args: argparse.Namespace) -> int:
     else:
         looked = job.look_at_store()
         now_on = messages.maintenance(looked, job.now) if looked else None
-    if args.json:
-        print_json({"maintenance": picked(now_on, SILENCE) if now_on else None})
-    else:
+
+    def lines() -> list[str]:
         reader = reader_for(job, args.language)
-        lines = (
+        return (
             [_line(now_on, reader), reader("silence.end")] if now_on else [reader("silence.no-maintenance")]
         )
-        print("\n".join(lines))
+
+    show(args, {"maintenance": picked(now_on, SILENCE) if now_on else None}, lines)
     return WELL
 
 
-def _show(args: argparse.Namespace, targets: Any, channels: Any, reader: Reader) -> int:
+def _show_targets(args: argparse.Namespace, targets: Any, channels: Any, reader: Reader) -> int:
     listed = [picked(target, "name tags at_least format") for target in targets]
     asked = []
     for channel in channels:
         names = [approver.name for approver in channel.approvers]
         asked.append({"kind": channel.kind, "approvers": names, "escalation": channel.escalation})
-    if args.json:
-        print_json({"targets": listed, "replies": asked})
-        return WELL
+    lines = []
     for target in listed:
         tags = reader("notify.tags", tags=reader.joined(target["tags"])) if target["tags"] else ""
         severity = reader(f"severity.{target['at_least']}")
-        print(reader("notify.target", name=target["name"], severity=severity, tags=tags))
+        lines.append(reader("notify.target", name=target["name"], severity=severity, tags=tags))
     for channel in asked:
         key = "notify.escalation" if channel["escalation"] else "notify.answers"
-        print(reader(key, kind=channel["kind"], approvers=reader.joined(channel["approvers"])))
-    print("\n" + reader("notify.try"))
+        lines.append(reader(key, kind=channel["kind"], approvers=reader.joined(channel["approvers"])))
+    show(args, {"targets": listed, "replies": asked}, lambda: [*lines, "", reader("notify.try")])
     return WELL
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from watchdog.approval import record as approval
 from watchdog.approval.record import COMMAND_LINE, LENGTH, GivenAnswer
 from watchdog.cli.command import command, flag, number_of, option
-from watchdog.cli.context import CONFIG, WELL, WRONG, job_of, need_known, print_json, store_of
+from watchdog.cli.context import CONFIG, WELL, WRONG, job_of, need_known, print_json, show, store_of
 from watchdog.errors import WatchdogError
 from watchdog.job import Job
 from watchdog.model import Outcome, Reason, plain
@@ -34,7 +35,7 @@ from watchdog.store import Store
 from watchdog.store import plans as rows
 from watchdog.store.plans import Stored
 from watchdog.system.users import person
-from watchdog.text import colours, harmless, iso, paint
+from watchdog.text import colours, harmless, paint, picked
 
 ID = option("id", "PLAN", "number of the plan", type=number_of("a plan"))
 CODE = option(
@@ -61,33 +62,30 @@ def run_plans(args: argparse.Namespace) -> int:
     held = [plan for plan in unasked if plan.hold]
     ready = [plan for plan in unasked if not plan.hold]
     disarmed = rows.history(store, job.now).disarmed
-    if args.json:
-        print_json(
-            {
-                "plans": [stored_json(stored) for stored in newest],
-                "on_hold": [held_json(plan) for plan in held],
-                "ready": [unasked_json(plan) for plan in ready],
-                "disarmed": {"at": iso(disarmed.at), "by": disarmed.by, "why": in_english(disarmed.why)}
-                if disarmed
-                else None,
-            }
-        )
-        return WRONG if waiting or unasked or disarmed else WELL
-    reader, on = reader_for(job, args.language), colours()
-    lines = []
-    if disarmed:
-        off = paint(reader("plan.disarmed"), "high", on)
-        lines.append(reader("plan.disarmed-by", off=off, by=disarmed.by, why=reader.reason(disarmed.why)))
-        lines.append("  " + reader("plan.arm"))
-    for stored in waiting:
-        lines += stored_lines(stored, reader, on)
-    for plan in (*ready, *held):
-        lines += unasked_lines(plan, reader, on)
-    for stored in newest:
-        lines += stored_lines(stored, reader, on) if stored not in waiting else []
-    if not newest and not unasked:
-        lines.append(reader("plan.none"))
-    print("\n".join(lines))
+    value = {
+        "plans": [stored_json(stored) for stored in newest],
+        "on_hold": [held_json(plan) for plan in held],
+        "ready": [unasked_json(plan) for plan in ready],
+        "disarmed": disarmed and {**picked(disarmed, "at by"), "why": in_english(disarmed.why)},
+    }
+
+    def lines() -> Iterator[str]:
+        reader, on = reader_for(job, args.language), colours()
+        if disarmed:
+            off = paint(reader("plan.disarmed"), "high", on)
+            yield reader("plan.disarmed-by", off=off, by=disarmed.by, why=reader.reason(disarmed.why))
+            yield "  " + reader("plan.arm")
+        for stored in waiting:
+            yield from stored_lines(stored, reader, on)
+        for plan in (*ready, *held):
+            yield from unasked_lines(plan, reader, on)
+        for stored in newest:
+            if stored not in waiting:
+                yield from stored_lines(stored, reader, on)
+        if not newest and not unasked:
+            yield reader("plan.none")
+
+    show(args, value, lines)
     return WRONG if waiting or unasked or disarmed else WELL
 
 
@@ -108,20 +106,15 @@ def run_plan(args: argparse.Namespace) -> int:
         with store_of(job) as writable:
             code = approval.new_code(writable, stored.id, COMMAND_LINE, job.now)
     steps = rows.steps_of(store, stored.id)
-    if args.json:
-        print_json(
-            {
-                **stored_json(stored),
-                "done": for_scripts(steps),
-                "audit": for_scripts(rows.audit_lines(store, stored.id)),
-                **({"code": code} if code else {}),
-            }
-        )
-        return WELL
-    reader = reader_for(job, args.language)
-    print(
-        "\n".join(full_lines(stored, steps, reader, Answering(code, at_work=is_acting(job.state)), colours()))
-    )
+    value = {
+        **stored_json(stored),
+        "done": for_scripts(steps),
+        "audit": for_scripts(rows.audit_lines(store, stored.id)),
+        **({"code": code} if code else {}),
+    }
+    answering = Answering(code, at_work=is_acting(job.state))
+    reader = partial(reader_for, job, args.language)
+    show(args, value, lambda: full_lines(stored, steps, reader(), answering, colours()))
     return WELL
 
 
@@ -255,20 +248,17 @@ def _say_waits(args: argparse.Namespace, job: Job, waits: Outcome) -> None:
 
 def _print_outcomes(args: argparse.Namespace, job: Job, outcomes: tuple[Outcome, ...], plan_id: int) -> int:
     ok = bool(outcomes) and outcomes[-1].ok
-    if args.json:
-        parts = [
-            {
-                "step": in_english(part.what),
-                "ok": part.ok,
-                "says": in_english(part.reason),
-                "took": part.took.total_seconds(),
-            }
-            for part in outcomes
-        ]
-        print_json({"plan": plan_id, "ok": ok, "outcomes": parts})
-    else:
-        lines = outcome_lines(outcomes, reader_for(job, args.language), colours())
-        print("\n".join(lines))
+    parts = [
+        {
+            "step": in_english(part.what),
+            "ok": part.ok,
+            "says": in_english(part.reason),
+            "took": part.took.total_seconds(),
+        }
+        for part in outcomes
+    ]
+    value = {"plan": plan_id, "ok": ok, "outcomes": parts}
+    show(args, value, lambda: outcome_lines(outcomes, reader_for(job, args.language), colours()))
     return WELL if ok else WRONG
 
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from watchdog.cli.command import choice, command, flag, option, parts_of
-from watchdog.cli.context import CONFIG, WELL, WRONG, job_of, print_json
+from watchdog.cli.context import CONFIG, WELL, WRONG, job_of, print_json, show
 from watchdog.config.lines import read_word
 from watchdog.config.recipes import read_recipe
-from watchdog.config.rulebook import Vocabulary
+from watchdog.config.rulebook import Rulebook, Vocabulary
 from watchdog.config.rules import check_names, load_lines, read_file, read_rule, shipped_folder, unknown_auto
 from watchdog.config.yaml import _near
 from watchdog.errors import ConfigError, Problem, WatchdogError
 from watchdog.job import Job, load_rules, rule_kinds
 from watchdog.model import LOGS, Rule
-from watchdog.service.line_report import Known, line_report
+from watchdog.service.line_report import Known, LineCount, line_report
 from watchdog.service.new_rule import Draft, draft_rule, write_rule
 from watchdog.service.samples import Result, check_line, find_cases, run_case
 from watchdog.text import colours, counted, paint, picked
@@ -48,23 +49,18 @@ def run_list(args: argparse.Namespace) -> int:
       hermes-watchdog rules list --json
     """
     book = job_of(args).book
-    if args.json:
-        print_json([_rule_json(rule) for rule in book.rules])
-        return WELL
-    on = colours()
+    show(args, [_rule_json(rule) for rule in book.rules], lambda: _rule_lines(book, colours()))
+    return WELL
+
+
+def _rule_lines(book: Rulebook, on: bool) -> Iterator[str]:
     width = max(len(rule.id) for rule in book.rules)
     for rule in book.rules:
-        print(f"{rule.id:<{width}}  {paint(f'{rule.severity:<8}', rule.severity, on)}  {rule.title}")
-        print(
-            paint(
-                f"{'':<{width}}  {'proposes ' + rule.recipe if rule.recipe else 'advice only'}; every {rule.every}; {rule.where}",
-                "dim",
-                on,
-            )
-        )
+        yield f"{rule.id:<{width}}  {paint(f'{rule.severity:<8}', rule.severity, on)}  {rule.title}"
+        helps = f"proposes {rule.recipe}" if rule.recipe else "advice only"
+        yield paint(f"{'':<{width}}  {helps}; every {rule.every}; {rule.where}", "dim", on)
     for name, where in book.off.items():
-        print(paint(f"{name:<{width}}  off       switched off by {where}", "dim", on))
-    return WELL
+        yield paint(f"{name:<{width}}  off       switched off by {where}", "dim", on)
 
 
 @command(
@@ -137,13 +133,8 @@ def run_lint(args: argparse.Namespace) -> int:
             problems = tuple(found)
     except ConfigError as error:
         problems = error.problems
-    if args.json:
-        print_json([picked(problem, "path line says") for problem in problems])
-    else:
-        for problem in problems:
-            print(problem)
-        if not problems:
-            print("No mistakes.")
+    value = [picked(problem, "path line says") for problem in problems]
+    show(args, value, lambda: map(str, problems or ("No mistakes.",)))
     return CONFIG if problems else WELL
 
 
@@ -263,28 +254,25 @@ def run_lines(args: argparse.Namespace) -> int:
     job = job_of(args)
     found, without = line_report(Path(args.log), *load_lines(shipped_folder(), job.config))
     changed = any(count.known is Known.TAIL for count in found)
-    if args.json:
-        kinds = [
-            {"known": str(count.known), "shape": count.shape, "times": count.times, "new": count.detail}
-            for count in found
-        ]
-        print_json({"lines": kinds, "without_time": without})
-        return WRONG if changed else WELL
-    on = colours()
+    kinds = [{**picked(count, "known shape times"), "new": count.detail} for count in found]
+    show(args, {"lines": kinds, "without_time": without}, lambda: _kind_lines(found, without))
+    return WRONG if changed else WELL
+
+
+def _kind_lines(found: Sequence[LineCount], without: int) -> Iterator[str]:
     for kind in Known:
         counts = [count for count in found if count.known is kind]
         if not counts:
             continue
         total = counted(sum(count.times for count in counts), "line|lines")
-        print(paint(f"{kind}: {total} of {counted(len(counts), 'kind|kinds')}", "bold", on))
+        yield paint(f"{kind}: {total} of {counted(len(counts), 'kind|kinds')}", "bold", colours())
         for count in counts[:SHOWN]:
             new = f"  new: {count.detail}" if count.detail else ""
-            print(f"  {count.times:>6}  {count.shape}{new}")
+            yield f"  {count.times:>6}  {count.shape}{new}"
         if len(counts) > SHOWN:
-            print(f"          and {len(counts) - SHOWN} more kinds; --json shows all")
+            yield f"          and {len(counts) - SHOWN} more kinds; --json shows all"
     if without:
-        print(f"{counted(without, 'line|lines')} without a time stamp (tracebacks)")
-    return WRONG if changed else WELL
+        yield f"{counted(without, 'line|lines')} without a time stamp (tracebacks)"
 
 
 def _result_json(result: Result) -> dict[str, Any]:

@@ -213,10 +213,8 @@ def _entries(args: argparse.Namespace, job: Job) -> list[Entry]:
         root=os.getuid() == 0,
         environment=install.places(os.environ, folder_of(os.getuid())),
     )
-    return [
-        replace(first, home=Path(home))
-        for home in (profiles(job.home_dir) if args.all_profiles else [job.home_dir])
-    ]
+    homes = profiles(job.home_dir) if args.all_profiles else [job.home_dir]
+    return [replace(first, home=Path(home)) for home in homes]
 
 
 def _show(args: argparse.Namespace, where: str, text: str) -> None:

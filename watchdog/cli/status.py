@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from watchdog.cli.command import PROFILES, command, option
-from watchdog.cli.context import CONFIG, WELL, WRONG, job_of, need_known, print_json
-from watchdog.job import Job, profiles
+from watchdog.cli.context import CONFIG, WELL, WRONG, jobs_of, need_known, print_json, show
+from watchdog.job import Job
 from watchdog.reports.language import Reader, reader_anyhow, reader_for
 from watchdog.reports.output import write_private
 from watchdog.reports.status import Light, as_json
@@ -19,18 +19,6 @@ from watchdog.service.status import gather
 from watchdog.text import cells, colours, padded, paint, picked
 
 PAINTS = {OK: "good", BAD: "high", UNKNOWN: "medium"}
-
-
-def jobs_of(args: argparse.Namespace) -> list[Job]:
-    """The job of the home, or with --all-profiles one for each of its profiles too."""
-    first = job_of(args)
-    if not args.all_profiles:
-        return [first]
-    found = []
-    for home in profiles(first.home):
-        args.home = str(home)
-        found.append(job_of(args, first.now))
-    return found
 
 
 @command("status", option("--html", "FILE", "also write the status page to this file"), PROFILES)
@@ -78,23 +66,23 @@ def run_doctor(args: argparse.Namespace) -> int:
     """
     results = [(job, examine(job)) for job in jobs_of(args)]
     bad = [check for _, checks in results for check in checks if check.state == BAD]
-    code = WELL if not bad else CONFIG if any(check.name in ("rules", "settings") for check in bad) else WRONG
-    if args.json:
-        values = [
-            {
-                "home": str(job.home),
-                "well": all(check.state != BAD for check in checks),
-                "checks": [picked(check, "name state says fix") for check in checks],
-            }
-            for job, checks in results
-        ]
-        print_json(values if args.all_profiles else values[0])
-        return code
+    values = [
+        {
+            "home": job.home_dir,
+            "well": all(check.state != BAD for check in checks),
+            "checks": [picked(check, "name state says fix") for check in checks],
+        }
+        for job, checks in results
+    ]
+    show(args, values if args.all_profiles else values[0], lambda: _doctor_lines(args, results))
+    return WELL if not bad else CONFIG if any(check.name in ("rules", "settings") for check in bad) else WRONG
+
+
+def _doctor_lines(args: argparse.Namespace, results: Sequence[tuple[Job, Sequence[Check]]]) -> Iterator[str]:
     for job, checks in results:
         if args.all_profiles:
-            print(paint(str(job.home), "bold", colours()))
-        print("\n".join(doctor_lines(checks, reader_anyhow(job, args.language), colours())))
-    return code
+            yield paint(job.home_dir, "bold", colours())
+        yield from doctor_lines(checks, reader_anyhow(job, args.language), colours())
 
 
 def doctor_lines(checks: Sequence[Check], reader: Reader, colour: bool = False) -> list[str]:

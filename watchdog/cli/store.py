@@ -6,12 +6,12 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from watchdog.cli.command import command, flag, number_of, option, parts_of
-from watchdog.cli.context import WELL, WRONG, job_of, need_known, print_json
+from watchdog.cli.context import WELL, WRONG, job_of, need_known, show
 from watchdog.errors import WatchdogError
 from watchdog.job import Job
 from watchdog.reports.language import Reader, reader_anyhow
@@ -21,7 +21,7 @@ from watchdog.store import Store, audit
 from watchdog.store import plans as rows
 from watchdog.store.recovery import goes_on, marker_path, read_marker
 from watchdog.store.rows import when
-from watchdog.text import clock, harmless
+from watchdog.text import clock, harmless, picked
 
 parts_of(
     "store",
@@ -46,22 +46,21 @@ def run_check(args: argparse.Namespace) -> int:
     job = job_of(args)
     need_known(job)
     health = memory.check(job.store_path)
-    if args.json:
-        print_json({"store": str(job.store_path), "there": health.there, "well": health.well, "problems": list(health.problems), "rows": health.rows})  # fmt: skip
-        return WELL if health.well else WRONG
-    reader = reader_anyhow(job, args.language)
-    if not health.there and health.well:
-        print(reader("memory.not-yet", path=job.store_path))
-        return WELL
+    value = {"store": job.store_file, **picked(health, "there well problems rows")}
+    show(args, value, lambda: _health_lines(job, health, reader_anyhow(job, args.language)))
+    return WELL if health.well else WRONG
+
+
+def _health_lines(job: Job, health: memory.Health, reader: Reader) -> Iterator[str]:
     ours = health.there and not health.foreign
     for problem in health.problems:
-        print(f"{reader('memory.damaged' if ours else 'memory.unusable')}  {harmless(problem, 500)}")
+        yield f"{reader('memory.damaged' if ours else 'memory.unusable')}  {harmless(problem, 500)}"
     if health.well:
         total = sum(health.rows.values())
-        print(reader("memory.well", path=job.store_path, count=total, tables=len(health.rows)))
+        key = "memory.well" if health.there else "memory.not-yet"
+        yield reader(key, path=job.store_path, count=total, tables=len(health.rows))
     elif ours:
-        print(reader("memory.next"))
-    return WELL if health.well else WRONG
+        yield reader("memory.next")
 
 
 @command(
@@ -78,10 +77,10 @@ def run_repair(args: argparse.Namespace) -> int:
     job = job_of(args)
     need_known(job)
     result = memory.repair(job, args.dry_run)
-    if args.json:
-        print_json({"store": str(job.store_path), "repaired": result.repaired, "set_aside": str(result.aside) if result.aside else None, "problems": list(result.problems)})  # fmt: skip
-    else:
-        print("\n".join(_repair_lines(job, result, args.dry_run, reader_anyhow(job, args.language))))
+    aside = str(result.aside) if result.aside else None
+    value = {"store": job.store_file, "repaired": result.repaired, "set_aside": aside}
+    value |= picked(result, "problems")
+    show(args, value, lambda: _repair_lines(job, result, args.dry_run, reader_anyhow(job, args.language)))
     return WRONG if result.problems else WELL
 
 
@@ -185,30 +184,28 @@ def _verify_audit(args: argparse.Namespace, job: Job, store: Store | None) -> in
     chain = audit.verify(store, wanted) if store else audit.AuditChain(0, "", found=False if wanted else None)
     chain = replace(chain, breaks=(*chain.breaks, *_cut_off(store, chain, marker_path(job.store_path))))
     holds = not chain.breaks and not chain.absent and not chain.unlinked and chain.found is not False
-    if args.json:
-        breaks = [
-            {"line": broken.line, "fault": str(broken.fault), "where": broken.where}
-            for broken in chain.breaks
-        ]
-        print_json({"holds": holds, "lines": chain.lines, "head": chain.head, "breaks": breaks, "absent": list(chain.absent), "found": chain.found})  # fmt: skip
-        return WELL if holds else WRONG
-    reader = reader_anyhow(job, args.language)
+    breaks = [picked(broken, "line fault where") for broken in chain.breaks]
+    value = {"holds": holds, **picked(chain, "lines head"), "breaks": breaks, **picked(chain, "absent found")}
+    show(args, value, lambda: _chain_lines(chain, holds, wanted, reader_anyhow(job, args.language)))
+    return WELL if holds else WRONG
+
+
+def _chain_lines(chain: audit.AuditChain, holds: bool, wanted: str, reader: Reader) -> Iterator[str]:
     for broken in chain.breaks[:BREAKS]:
         key = f"audit.{broken.fault.replace(' ', '-')}"
-        print(reader(key, line=broken.line, where=harmless(broken.where)))
+        yield reader(key, line=broken.line, where=harmless(broken.where))
     if more := max(0, len(chain.breaks) - BREAKS):
-        print(reader("audit.more", count=more))
+        yield reader("audit.more", count=more)
     if chain.unlinked:
-        print(reader("audit.not-linked", count=chain.lines))
+        yield reader("audit.not-linked", count=chain.lines)
     for name in chain.absent:
-        print(reader("audit.absent", name=harmless(name)))
+        yield reader("audit.absent", name=harmless(name))
     if chain.found is False:
-        print(reader("audit.not-found", wanted=wanted))
+        yield reader("audit.not-found", wanted=wanted)
     if holds:
         found = reader("audit.found", wanted=wanted) if wanted else ""
         newest = reader("audit.newest", head=chain.head[: audit.SHOWN]) if chain.head else ""
-        print(reader("audit.holds", count=chain.lines, found=found, newest=newest))
-    return WELL if holds else WRONG
+        yield reader("audit.holds", count=chain.lines, found=found, newest=newest)
 
 
 def _cut_off(store: Store | None, chain: audit.AuditChain, mark: str) -> tuple[audit.Break, ...]:
