@@ -19,7 +19,6 @@ from machines import Machine, ask, incident
 from watchdog import gateway
 from watchdog.approval.record import GivenAnswer, answer, new_code
 from watchdog.cli import main
-from watchdog.cli import plans as commands
 from watchdog.gateway import Machine as World
 from watchdog.job import Run
 from watchdog.model import Change
@@ -37,8 +36,7 @@ def shell(tmp_path, monkeypatch, capsys):
     (home / "logs").mkdir(parents=True)
     now = datetime.now(UTC)
     machine = Machine(home, now=now, wrong=[incident(at=now)], cured_by=Machine.restarted)
-    for module in (commands, answering):
-        monkeypatch.setattr(module, "machine_of", lambda job: machine.world())
+    monkeypatch.setattr(gateway, "measure_machine", lambda *_, **__: machine.world())
     say_no: list[Callable[[Run], None]] = []
 
     def repair_job(run: Run, world: World) -> RepairJob:
@@ -48,8 +46,10 @@ def shell(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(answering, "repair_job", repair_job)
 
-    def say(*words: str, stdin: str = "") -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+    def say(*words: str, stdin: str = "", terminal: bool = False) -> tuple[int, str, str]:
+        typed = io.StringIO(stdin)
+        typed.isatty = lambda: terminal  # type: ignore[method-assign]
+        monkeypatch.setattr(sys, "stdin", typed)
         try:
             code = main(
                 [*words, "--home", str(home), "--state", str(tmp_path / "state"), "--config", str(tmp_path)]
@@ -205,10 +205,7 @@ def test_a_plan_that_was_cut_off_is_resumed_or_abandoned_by_a_person(shell):
     assert code == 2 and "plan 1 is done" in err
 
 
-def test_checks_end_with_one_and_say_so_until_a_plan_that_was_cut_off_is_resumed_or_abandoned(
-    shell, monkeypatch
-):
-    monkeypatch.setattr(gateway, "measure_machine", lambda *_, **__: shell.machine.world())
+def test_checks_end_with_one_and_say_so_until_a_plan_that_was_cut_off_is_resumed_or_abandoned(shell):
     shell.question()
     with shell.store() as store:
         store.db.execute("UPDATE plans SET state = 'claimed', answered_digest = digest")
@@ -244,14 +241,14 @@ def test_a_check_with_nothing_to_do_asks_once_for_plans(shell):
     assert len(asked) == 1
 
 
-def test_ctrl_c_in_the_middle_is_told_as_what_it_is(shell, monkeypatch):
+def test_ctrl_c_in_the_middle_is_told_as_what_it_is(shell):
     shell.question()
     word = code_of(shell)
 
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(shell.machine, "run", interrupted)
+    shell.machine.run = interrupted
     code, out, _ = shell("approve", word)
     assert code == 1 and "was cut off in the middle of step 1 of 1" in out and "resume 1" in out
 
@@ -302,35 +299,15 @@ def test_every_state_of_a_plan_can_be_shown(shell):
         assert shell("plans")[0] in (0, 1) and shell("plan", "1")[0] == 0
 
 
-def test_on_a_terminal_the_plan_is_shown_and_asked_about(shell, monkeypatch):
+def test_on_a_terminal_the_plan_is_shown_and_asked_about(shell):
     shell.question()
     assert "no code was given" in shell("approve")[2]
-
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    def typing(answer: str):
-        def say(*words: str) -> tuple[int, str, str]:
-            monkeypatch.setattr(commands.sys, "stdin", Terminal(answer))
-            return commands_main(*words)
-
-        return say
-
-    home = shell.machine.world().home
-    state = home.parent / "state"
-
-    def commands_main(*words: str) -> tuple[int, str, str]:
-        code = main([*words, "--home", str(home), "--state", str(state), "--config", str(home.parent)])
-        out, err = shell.capsys.readouterr()
-        return code, out, err
-
-    code, out, _ = typing("n\n")("approve")
+    code, out, _ = shell("approve", stdin="n\n", terminal=True)
     assert code == 1 and "systemctl restart" in out and "the question stays open" in out
     assert shell.machine.ran == []
-    code, out, _ = typing("y\n")("approve")
+    code, out, _ = shell("approve", stdin="y\n", terminal=True)
     assert code == 0 and "done and verified" in out and shell.machine.verbs() == ["restart"]
-    assert "no plan waits for an answer" in typing("y\n")("refuse")[2]
+    assert "no plan waits for an answer" in shell("refuse", stdin="y\n", terminal=True)[2]
 
 
 @pytest.mark.parametrize("word", ["1", "yes", "K7MNPQR", "K7MNPQRST"])

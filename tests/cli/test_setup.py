@@ -14,7 +14,6 @@ from talk import Ntfy, Server, running
 
 from watchdog.approval.replies import Patience
 from watchdog.cli import main
-from watchdog.cli import setup as commands
 from watchdog.cli.setup import Dialogue, run_setup
 from watchdog.errors import WatchdogError
 from watchdog.job import Job, find_job
@@ -40,9 +39,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / ".hermes" / "logs").mkdir(parents=True)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("LANG", "C.UTF-8")
-    monkeypatch.setattr(setup, "USUAL", ())  # homes of the machine that runs the tests
-    monkeypatch.setattr(setup, "seen_homes", lambda: ())
-    monkeypatch.setattr(setup, "mounted_folders", lambda: ())
     return tmp_path / ".hermes"
 
 
@@ -114,14 +110,24 @@ class Script:
     """Answers in their order; what was said is kept."""
 
     answers: list[str]
+    schedules: list[str] = field(default_factory=list)  # that the machine offers
     said: list[str] = field(default_factory=list)
+    ran: list[list[str]] = field(default_factory=list)
 
     def ask(self, question: str) -> str:
         self.said.append(question)
         return self.answers.pop(0)
 
     def dialogue(self, words: Reader) -> Dialogue:
-        return Dialogue(words, self.ask, self.ask, self.said.append)
+        return Dialogue(
+            words,
+            self.ask,
+            self.ask,
+            self.said.append,
+            homes=lambda home: find_homes(home, ()),
+            schedules=lambda: self.schedules,
+            run=self.ran.append,
+        )
 
 
 def arguments(**more: object) -> argparse.Namespace:
@@ -130,10 +136,7 @@ def arguments(**more: object) -> argparse.Namespace:
     )
 
 
-def test_setup_asks_three_questions_for_the_phone_and_writes_settings_that_hold(
-    home: Path, monkeypatch
-) -> None:
-    monkeypatch.setattr(commands.shutil, "which", lambda name: None)
+def test_setup_asks_three_questions_for_the_phone_and_writes_settings_that_hold(home: Path) -> None:
     # ntfy, its server, the name; subscribed; no schedule; no drill
     script = Script(["1", "", "ann", "", "1", "n"])
     assert run_setup(arguments(), script.dialogue) == 0
@@ -151,15 +154,13 @@ def test_setup_asks_three_questions_for_the_phone_and_writes_settings_that_hold(
 
 
 @pytest.mark.parametrize("name", ["Brien, Ann", "ann: x} # y", "安娜", "no", 'o\'ann "x"'])
-def test_whatever_a_person_is_called_the_settings_hold(home: Path, monkeypatch, name: str) -> None:
-    monkeypatch.setattr(commands.shutil, "which", lambda name: None)
+def test_whatever_a_person_is_called_the_settings_hold(home: Path, name: str) -> None:
     assert run_setup(arguments(), Script(["1", "", name, "", "1", "n"]).dialogue) == 0
     (channel,) = find_job(str(home)).settings.notify.replies.channels
     assert channel.approvers[0].name == name and channel.approvers[0].topic.reveal()
 
 
 def test_setup_and_its_settings_speak_the_language_of_the_terminal(home: Path, monkeypatch) -> None:
-    monkeypatch.setattr(commands.shutil, "which", lambda name: None)
     monkeypatch.setenv("LANG", "zh_CN.UTF-8")
     script = Script(["1", "", "安娜", "", "1", "n"])
     assert run_setup(arguments(), script.dialogue) == 0
@@ -242,17 +243,12 @@ def test_a_home_elsewhere_is_found_by_the_lock_that_its_gateway_holds(home: Path
     assert tmp_path not in seen_homes()
 
 
-def test_setup_offers_to_schedule_every_profile(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_setup_offers_to_schedule_every_profile(home: Path) -> None:
     (home / "profiles" / "work" / "logs").mkdir(parents=True)
-    monkeypatch.setattr(
-        commands.shutil, "which", lambda name: "/usr/bin/crontab" if name == "crontab" else None
-    )
-    installed: list[list[str]] = []
-    monkeypatch.setattr(commands, "main", installed.append)
     # no phone; cron; for both profiles
-    script = Script(["4", "1", "y"])
+    script = Script(["4", "1", "y"], ["cron"])
     assert run_setup(arguments(home=str(home)), script.dialogue) == 0
-    assert installed == [["install", "--cron", "--home", str(home), "--all-profiles"]]
+    assert script.ran == [["install", "--cron", "--home", str(home), "--all-profiles"]]
     assert f"For all 2 profiles of {home}? [Y/n] " in script.said
 
 

@@ -300,9 +300,8 @@ def test_apprise_is_not_loaded_by_the_watchdog_itself():
     assert ran.stdout.strip() == "False False"
 
 
-def test_nothing_is_lost_when_the_child_cannot_start(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(notify.sys, "executable", "/nonexistent/python")
-    (sent,) = send({target("json://127.0.0.1:1/"): [LETTER]})
+def test_nothing_is_lost_when_the_child_cannot_start():
+    (sent,) = send({target("json://127.0.0.1:1/"): [LETTER]}, "/nonexistent/python")
     assert not sent.ok
 
 

@@ -12,6 +12,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -25,7 +26,7 @@ from homes import finish_check
 from watchdog.cli.context import job_of
 from watchdog.config import rules as rule_files
 from watchdog.config.schedule import due, next_fire
-from watchdog.job import Job
+from watchdog.job import Job, Run
 from watchdog.model import Report
 from watchdog.service import daemon as module
 from watchdog.service.check import check_once
@@ -327,21 +328,23 @@ def test_an_answer_between_two_checks_is_heard_within_half_a_minute(life: Life) 
     assert len(life.checks) == 2 and len(asked) <= 31
 
 
-def test_channels_are_asked_only_while_a_question_is_open(
-    life: Life, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_channels_are_asked_only_while_a_question_is_open(life: Life) -> None:
     settings = life.folder / "config" / "settings.yaml"
     settings.write_text(
         "replies:\n  channels:\n    - ntfy: {server: 'http://127.0.0.1:9', approvers: [{name: ann, topic: secret-topic-of-ann}]}\n"
     )
-    asked: list[object] = []
-    monkeypatch.setattr(module, "hear", lambda *words, **more: asked.append(words) or (("yes",), ()))
+    asked: list[Run] = []
+
+    def hear(run: Run) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        asked.append(run)
+        return ("yes",), ()
+
     job = life.load()
-    assert module.heard(job, START) is False  # no store, no question
+    assert module.heard(job, START, hear) is False  # no store, no question
     with job.store() as store:
-        assert module.heard(job, START) is False and asked == []
+        assert module.heard(job, START, hear) is False and asked == []
         store.db.execute("INSERT INTO plans (state) VALUES ('pending')")
-    assert module.heard(job, START) is True and len(asked) == 1
+    assert module.heard(job, START, hear) is True and len(asked) == 1
     settings.unlink()
     assert module.heard(life.load(), START) is False and len(asked) == 1
 
@@ -464,19 +467,27 @@ def test_the_heart_beats_for_systemd_only_while_the_main_thread_lives(
     life: Life, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     life.rule("often", "15m")
-    sent: list[dict[str, object]] = []
-    monkeypatch.setattr(module, "notify", lambda **words: sent.append(words))
-    daemon = Daemon(life.load, life.check, life.said.append)
-    daemon.job = life.load()
-    rounds = iter((False, False, True))
-    monkeypatch.setattr(daemon.over, "wait", lambda seconds: next(rounds))
-    daemon.heart(60)
-    assert sent == [{"WATCHDOG": 1}] * 2
-    sent.clear()
-    daemon.beat -= 1000
-    rounds = iter((False, True))
-    daemon.heart(60)
-    assert sent == []
+
+    class Rounds(threading.Event):
+        left = 2
+
+        def wait(self, timeout: float | None = None) -> bool:
+            self.left -= 1
+            return self.left < 0
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
+        ear.bind(str(life.folder / "notify"))
+        ear.settimeout(0.1)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(life.folder / "notify"))
+        daemon = Daemon(life.load, life.check, life.said.append, over=Rounds())
+        daemon.job = life.load()
+        daemon.heart(60)
+        assert [ear.recv(100), ear.recv(100)] == [b"WATCHDOG=1"] * 2
+        daemon.over = Rounds()
+        daemon.beat -= 1000
+        daemon.heart(60)
+        with pytest.raises(TimeoutError):
+            ear.recv(100)
 
 
 def test_an_edit_of_any_file_changes_the_fingerprint(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from watchdog.gateway.supervisor import UNKNOWN as NOTHING
 from watchdog.job import Job
 from watchdog.model import Reason, plain
 from watchdog.reports.status import Status
-from watchdog.service import doctor, install
+from watchdog.service import doctor
 from watchdog.service import doctor as selfcheck
 from watchdog.service.doctor import BAD, OK, UNKNOWN, Check, examine
 from watchdog.system.commands import Ran
@@ -48,7 +48,6 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
     (tmp_path / "config" / "settings.yaml").write_text(
         "timezone: UTC\nnotify:\n  targets:\n    - {name: phone, url: 'json://127.0.0.1:9/'}\n"
     )
-    monkeypatch.setattr(install, "read_crontab", lambda: "")
     monkeypatch.setenv("HOME", str(tmp_path))
     args = argparse.Namespace(
         home=str(tmp_path / "home"), config=str(tmp_path / "config"), state=str(tmp_path / "state")
@@ -69,7 +68,7 @@ def world(job: Job, **more: object) -> RealMachine:
 
 
 def answers(job: Job, **more: object) -> dict[str, Check]:
-    return {one.name: one for one in examine(job, lambda _: world(job, **more))}
+    return {one.name: one for one in examine(job, lambda _: world(job, **more), lambda: "")}
 
 
 def test_a_well_kept_gateway_gets_good_answers_and_nothing_is_written(job: Job, tmp_path: Path) -> None:
@@ -240,9 +239,8 @@ def test_a_store_from_a_newer_version_is_left_alone_and_said(
     assert "upgrade this installation or give another folder with --state DIR" in capsys.readouterr().err
 
 
-def test_a_full_disk_is_said_before_it_hurts(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "free_bytes", lambda folder: 3_000_000)
-    told = answers(job)["store"]
+def test_a_full_disk_is_said_before_it_hurts(job: Job) -> None:
+    (told,) = doctor.store(job, lambda folder: 3_000_000)
     assert told.state == BAD and "only 3 MB free; findings could not be remembered" in told.says
 
 

@@ -385,10 +385,10 @@ def test_a_systemctl_that_refuses_is_quoted_with_the_way_out(tmp_path: Path) -> 
         write_units(unit_files(ENTRY, DAEMON), tmp_path, False, machine)
 
 
-def test_the_interpreter_is_absolute_and_no_shim(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_interpreter_is_absolute_and_no_shim() -> None:
     assert interpreter().startswith("/") and "/shims/" not in interpreter()
-    monkeypatch.setattr(sys, "executable", "/home/me/.pyenv/shims/python3")
-    assert "/shims/" not in interpreter() and Path(interpreter()).exists()
+    real = interpreter("/home/me/.pyenv/shims/python3")
+    assert "/shims/" not in real and Path(real).exists()
 
 
 def test_profiles_are_homes_of_their_own(tmp_path: Path) -> None:

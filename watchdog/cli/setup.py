@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import getpass
 import os
-import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,12 +39,15 @@ examples:
 
 @dataclass
 class Dialogue:
-    """How questions are put to the person, in which words; tests answer by a list."""
+    """How questions are put to the person, in which words, and what setup finds and does here; tests hand in theirs."""
 
     words: Reader
     ask: Callable[[str], str] = input
     ask_secret: Callable[[str], str] = getpass.getpass
     say: Callable[[str], None] = print
+    homes: Callable[[Path], list[Path]] = setup.find_homes
+    schedules: Callable[[], list[str]] = install.schedules_here
+    run: Callable[[list[str]], int] = main  # another command of ours
 
     def choice(self, question: str, options: list[str], default: int = 1) -> int:
         """The number of the chosen option, from 1."""
@@ -63,12 +65,8 @@ class Dialogue:
         return self.ask(f"{question}{hint}: ").strip() or default
 
     def yes(self, question: str) -> bool:
-        return self.ask(self.words("setup.yes-no", question=question)).strip().lower() in (
-            "",
-            "y",
-            "yes",
-            "是",
-        )
+        typed = self.ask(self.words("setup.yes-no", question=question)).strip().lower()
+        return typed in ("", "y", "yes", "是")
 
 
 @command("setup", flag("--dry-run", "write and send nothing"), json=False)
@@ -121,7 +119,7 @@ def _choose_home(args: argparse.Namespace, talk: Dialogue) -> Job:
     if args.home:
         need_home(job.home)
         return job
-    homes = setup.find_homes(job.home)
+    homes = talk.homes(job.home)
     if not homes:
         raise WatchdogError("no Hermes home was found; give --home DIR")
     number = 1
@@ -180,11 +178,9 @@ def _ask_phone(config: Path, talk: Dialogue) -> Phone:
 
 def _schedule(args: argparse.Namespace, talk: Dialogue) -> None:
     words = talk.words
-    kinds = [("--cron", words("setup.cron"))] if shutil.which("crontab") else []
-    if shutil.which("systemctl") and Path("/run/systemd/system").exists():
-        kinds.append(("--systemd-timer", words("setup.timer")))
-    options = [*(about for _, about in kinds), words("setup.nothing")]
-    number = talk.choice("\n" + words("setup.schedule"), options)
+    kinds = talk.schedules()
+    options = [words(f"setup.{'cron' if kind == install.CRON else 'timer'}") for kind in kinds]
+    number = talk.choice("\n" + words("setup.schedule"), [*options, words("setup.nothing")])
     if number > len(kinds):
         talk.say(words("setup.later", what=f"{command_of(job_of(args))} install --cron"))
         return
@@ -196,8 +192,9 @@ def _schedule(args: argparse.Namespace, talk: Dialogue) -> None:
         if getattr(args, name)
         for word in (f"--{name}", getattr(args, name))
     ]
-    main(["install", kinds[number - 1][0], *where, *(["--all-profiles"] if every else [])])
-    if kinds[number - 1][0] == "--cron" and install.cron_runs() is False:
+    kind = kinds[number - 1]
+    talk.run(["install", f"--{kind}", *where, *(["--all-profiles"] if every else [])])
+    if kind == install.CRON and install.cron_runs() is False:
         talk.say(words("setup.no-cron-daemon"))
 
 
@@ -225,31 +222,22 @@ def run_drill(args: argparse.Namespace) -> int:
         who = {"approved": result.yes, "by": result.by or None, "via": result.via or None}
         print_json(picked(result, "sent problems answered") | who)
         return WELL if result.answered else WRONG
-    return _run_drill(job, args.wait, Dialogue(reader_for(job, args.language)))
+    ask = input if sys.stdin.isatty() else lambda question: ""
+    return _run_drill(job, args.wait, Dialogue(reader_for(job, args.language), ask))
 
 
 def _run_drill(job: Job, wait: timedelta, talk: Dialogue) -> int:
-    def code() -> str:
-        return (
-            talk.ask(talk.words("drill.code")).strip() if sys.stdin.isatty() or talk.ask is not input else ""
-        )
-
     need_somebody(job)
     talk.say(talk.words("drill.sent", wait=talk.words.span(wait)))
-    result = drill(job, wait, code)
+    result = drill(job, wait, lambda: talk.ask(talk.words("drill.code")).strip())
     talk.say("\n".join(drill_lines(result, talk.words)))
     return WELL if result.answered else WRONG
 
 
 def drill_lines(result: DrillResult, words: Reader) -> list[str]:
     """What a drill showed, and what to do where it did not work."""
-    lines = [
-        words(
-            "drill.sent-to",
-            count=len(result.sent),
-            places=words.joined([words.phrase(place) for place in result.sent]),
-        )
-    ]
+    places = words.joined([words.phrase(place) for place in result.sent])
+    lines = [words("drill.sent-to", count=len(result.sent), places=places)]
     problem = paint(words("drill.problem"), "high", colours())
     lines += [f"{problem}  {words.phrase(text)}" for text in result.problems]
     if not result.answered:

@@ -186,7 +186,7 @@ def is_known_address(url: str) -> bool:
     return apprise.Apprise.instantiate(url) is not None
 
 
-def send(outgoing: Mapping[Target, Sequence[Outgoing]]) -> tuple[Delivery, ...]:
+def send(outgoing: Mapping[Target, Sequence[Outgoing]], python: str = sys.executable) -> tuple[Delivery, ...]:
     """Everything at once, each target within its own time limit; never raises, one answer per message."""
     deliveries: list[Delivery] = []
     jobs: list[dict[str, Any]] = []
@@ -209,7 +209,7 @@ def send(outgoing: Mapping[Target, Sequence[Outgoing]]) -> tuple[Delivery, ...]:
         )
     if jobs:
         limits = {target.name: target.time_limit.total_seconds() for target in outgoing}
-        for delivery in _deliveries(jobs, limits):
+        for delivery in _deliveries(python, jobs, limits):
             if waiting.pop((delivery.target, delivery.id), None):
                 deliveries.append(delivery)
     for (name, number), seconds in waiting.items():
@@ -237,10 +237,10 @@ def _message(message: Outgoing) -> dict[str, Any]:
     return {"id": message.id, "title": message.title, "bodies": bodies, "type": kind}
 
 
-def _deliveries(jobs: list[dict[str, Any]], limits: Mapping[str, float]) -> Iterator[Delivery]:
+def _deliveries(python: str, jobs: list[dict[str, Any]], limits: Mapping[str, float]) -> Iterator[Delivery]:
     """The child's lines as they come, until all came or the slowest target is out of time."""
     # -P keeps the package's own folder off the path: a module of ours must not stand in for one of Apprise's.
-    command = [sys.executable, "-P", str(Path(__file__).with_name("apprise_child.py"))]
+    command = [python, "-P", str(Path(__file__).with_name("apprise_child.py"))]
     slowest = max(limits[job["target"]] for job in jobs)
     pipe = subprocess.PIPE
     try:

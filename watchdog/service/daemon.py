@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -32,7 +32,7 @@ from watchdog.config.rules import shipped_folder
 from watchdog.config.schedule import due, next_due
 from watchdog.config.triggers import trigger
 from watchdog.errors import ConfigError, WatchdogError
-from watchdog.job import Job
+from watchdog.job import Job, Run
 from watchdog.model import Report
 from watchdog.pipeline import hear
 from watchdog.reports.check import as_text
@@ -361,7 +361,7 @@ def fingerprint(config: Path) -> tuple[tuple[str, int, int, int], ...]:
     return tuple(sorted(found))
 
 
-def heard(job: Job, now: datetime) -> bool:
+def heard(job: Job, now: datetime, hear: Callable[[Run], tuple[Sized, Any]] = hear) -> bool:
     """Whether an answer came to an open question; asks the channels only while there is one."""
     settings = job.settings
     if not settings.notify.replies.channels or not asking(job):

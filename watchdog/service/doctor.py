@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from watchdog import __version__
@@ -30,9 +31,9 @@ from watchdog.notify.deliver import is_known_address
 from watchdog.notify.translate import in_english
 from watchdog.reports.language import command_of
 from watchdog.reports.status import Status
-from watchdog.service.install import cron_runs, interpreter
+from watchdog.service.install import cron_runs, interpreter, read_crontab
 from watchdog.service.setup import find_homes
-from watchdog.service.status import schedule_status
+from watchdog.service.status import Crontab, schedule_status
 from watchdog.sources.process import blind
 from watchdog.sources.read import log_span
 from watchdog.sqlite.files import databases as database_files
@@ -73,7 +74,14 @@ def answer(name: str, state: str, key: str, fix: str = "", /, **fields: Any) -> 
     return Check(name, state, Reason(f"doctor.{key}", fields), fix)
 
 
-def examine(job: Job, measure: Callable[[Job], Machine] | None = None) -> list[Check]:
+def measured(job: Job) -> Machine:
+    """The machine without what logs say of it: rules that cannot be read must not hide the gateway."""
+    return measure_machine(job.home, job.state, job.settings)
+
+
+def examine(
+    job: Job, measure: Callable[[Job], Machine] = measured, crontab: Crontab = read_crontab
+) -> list[Check]:
     """Every question, in the order in which a person would ask them."""
     found = [program(), locale()]
     found += home(job)
@@ -82,17 +90,17 @@ def examine(job: Job, measure: Callable[[Job], Machine] | None = None) -> list[C
     if usable:
         found += logs(job)
         found += databases(job)
-        found += guarded("gateway", lambda: gateway(job, (measure or measured)(job)))
+        found += guarded("gateway", lambda: gateway(job, measure(job)))
         found += guarded("clock", lambda: [time_of_day(job)])
     found += guarded("store", lambda: store(job))
     found += guarded("targets", lambda: targets(job))
     found += guarded("replies", lambda: replies(job))
-    found += guarded("schedule", lambda: _of_status(job))
+    found += guarded("schedule", lambda: _of_status(job, crontab))
     return found
 
 
-def _of_status(job: Job) -> list[Check]:
-    status = schedule_status(job)
+def _of_status(job: Job, crontab: Crontab) -> list[Check]:
+    status = schedule_status(job, crontab)
     found = [schedule(job, status)]
     if status.disarmed:
         off = {"at": status.disarmed.at, "by": status.disarmed.by, "why": status.disarmed.why}
@@ -199,10 +207,6 @@ def databases(job: Job) -> Iterator[Check]:
             )
 
 
-def measured(job: Job) -> Machine:
-    return measure_machine(job.home, job.state, job.settings)
-
-
 def gateway(job: Job, machine: Machine) -> Iterator[Check]:
     """Its process, its release, what runs it, whether we may restart it, and its journal."""
     seen, who = machine.gateway, machine.supervisor
@@ -265,11 +269,11 @@ def time_of_day(job: Job) -> Check:
     return answer("clock", OK, "clock.well", now=job.now, zone=job.settings.timezone)
 
 
-def store(job: Job) -> Iterator[Check]:
+def store(job: Job, room: Callable[[Path], int | None] = free_bytes) -> Iterator[Check]:
     there = job.state
     while not there.exists():
         there = there.parent
-    free = free_bytes(there)
+    free = room(there)
     space = "?" if free is None else f"{free // 1_000_000:,}"
     other = f"{command_of(job)} check --state DIR"
     if not os.access(there, os.W_OK | os.X_OK):

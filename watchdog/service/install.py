@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -218,9 +219,8 @@ def places(environment: Mapping[str, str], own_home: str) -> tuple[tuple[str, st
     )
 
 
-def interpreter() -> str:
+def interpreter(path: str = sys.executable) -> str:
     """This Python by its absolute path; a version manager's shim would cost eight starts of it at each check."""
-    path = sys.executable
     if "/shims/" in path or not path:
         path = os.path.realpath(f"/proc/{os.getpid()}/exe")
     return os.path.abspath(path)
@@ -263,6 +263,12 @@ def write_crontab(text: str, run: Ask = ask) -> None:
         raise WatchdogError(f"crontab: {done.errors.strip()}; the old crontab is as it was")
     if text.strip() and read_crontab(run) != text:
         raise WatchdogError("the crontab is not what was written to it; look at it with 'crontab -l'")
+
+
+def schedules_here() -> list[str]:
+    """What this machine offers to make checks happen."""
+    systemd = shutil.which("systemctl") and os.path.exists("/run/systemd/system")
+    return [*([CRON] if shutil.which("crontab") else []), *([TIMER] if systemd else [])]
 
 
 CRON_DAEMONS = {"cron", "crond", "fcron", "supercronic", "bcron-sched", "dcron", "cronie"}

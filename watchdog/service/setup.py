@@ -35,18 +35,14 @@ class Phone:
 
 
 def find_homes(given: Path, elsewhere: Iterable[Path] | None = None) -> list[Path]:
-    """Hermes homes with their profiles: the given, the usual, and those that units or containers name."""
+    """Hermes homes with their profiles: the given, the user's own, and those elsewhere on this machine."""
     others = seen_homes() if elsewhere is None else elsewhere
-    found = [
-        home
-        for home in dict.fromkeys([given, Path(user_home(), ".hermes"), *others, *USUAL])
-        if is_home(home)
-    ]
+    found = filter(is_home, dict.fromkeys([given, Path(user_home(), ".hermes"), *others]))
     return list(dict.fromkeys(Path(home) for first in found for home in profiles(first)))
 
 
 def seen_homes() -> list[Path]:
-    """The homes that units name, that running gateways hold the lock of, and the folders that containers mount."""
+    """What units name as a home, whose lock running gateways hold, what containers mount, and the usual folders."""
     held = [
         os.path.dirname(path)
         for process in every_process()
@@ -58,6 +54,7 @@ def seen_homes() -> list[Path]:
         *homes_in_units(speaking_of_hermes(SYSTEM)),
         *map(Path, sorted(held)),
         *map(Path, mounted_folders()),
+        *USUAL,
     ]
 
 
