@@ -13,7 +13,7 @@ from watchdog.approval.record import disarm
 from watchdog.config.settings import NotifySettings, QuietHours, Secret, Target, Weekly
 from watchdog.model import Change, Hold
 from watchdog.notify import deliver as notify
-from watchdog.notify.choose import Proposal, Restraint, select
+from watchdog.notify.choose import Proposal, select
 from watchdog.store import Store, messages, record_check
 from watchdog.store.messages import Memory, NotificationRecord, Silence, Subject
 from watchdog.store.rows import plain
@@ -41,10 +41,10 @@ def reasons(
     subjects: list[Subject],
     *proposals: Proposal,
     memory: Memory | None = None,
-    restraint: Restraint | None = None,
+    settings: NotifySettings | None = None,
 ) -> list[str]:
     """The messages that are sent, by reason; held ones as 'held: why'."""
-    selections = select(subjects, proposals, memory or Memory(), restraint or Restraint(), NOW)
+    selections = select(subjects, proposals, memory or Memory(), settings or NotifySettings(), NOW)
     return [f"held: {selection.held}" if selection.held else str(selection.news) for selection in selections]
 
 
@@ -69,7 +69,7 @@ def test_what_came_and_went_between_two_checks_is_told_as_over():
 
 
 def test_three_faults_without_a_plan_are_one_message():
-    selections = select([subject(n, key=f"chat/{n}") for n in (1, 2, 3)], (), Memory(), Restraint(), NOW)
+    selections = select([subject(n, key=f"chat/{n}") for n in (1, 2, 3)], (), Memory(), NotifySettings(), NOW)
     assert [(str(selection.news), len(selection.subjects)) for selection in selections] == [("first seen", 3)]
 
 
@@ -114,16 +114,16 @@ def test_maintenance_holds_everything_even_questions():
     assert held == ["held: silenced", "held: silenced"]
 
 
-def quiet_now() -> Restraint:
+def quiet_now() -> NotifySettings:
     local = NOW.astimezone()
-    return Restraint(6, QuietHours((local - HOUR).time(), (local + HOUR).time()))
+    return NotifySettings(quiet=QuietHours((local - HOUR).time(), (local + HOUR).time()))
 
 
 def test_quiet_hours_hold_back_all_but_critical_and_what_was_done():
     critical = subject(2, "gateway-down", "", severity="critical")
-    assert reasons([subject(), critical], restraint=quiet_now()) == ["first seen", "held: quiet hours"]
+    assert reasons([subject(), critical], settings=quiet_now()) == ["first seen", "held: quiet hours"]
     done = Proposal(plan(), outcomes=(ended("d", "plan 7", True, "done"),))
-    assert reasons([], done, restraint=quiet_now()) == ["healed by us"]
+    assert reasons([], done, settings=quiet_now()) == ["healed by us"]
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_quiet_hours_end_by_the_owners_clock_on_the_night_it_changes(day: str, h
 def test_a_storm_is_a_few_messages_and_one_digest():
     proposals = [Proposal(plan(incident(n, key=f"chat/{n}"), hold=Hold(plain("waits")))) for n in range(20)]
     subjects = [subject(n, "session-stuck", f"chat/{n}") for n in range(20)]
-    selections = select(subjects, proposals, Memory(), Restraint(6), NOW)
+    selections = select(subjects, proposals, Memory(), NotifySettings(), NOW)
     sent = [selection for selection in selections if not selection.held]
     assert [selection.news for selection in sent] == ["first seen"] * 4 + ["digest"]
     assert {part.ref for selection in sent for part in selection.subjects} == {one.ref for one in subjects}
@@ -212,7 +212,7 @@ def test_the_last_messages_of_an_hour_are_kept_for_what_is_urgent():
 
 def test_a_question_is_never_part_of_a_digest():
     sent = tuple((NOW - n * MINUTE, "first seen") for n in range(6))
-    selections = select([], [Proposal(plan(), ask=True)], Memory(sent=sent), Restraint(6), NOW)
+    selections = select([], [Proposal(plan(), ask=True)], Memory(sent=sent), NotifySettings(), NOW)
     assert [bool(selection.held) for selection in selections] == [True]
 
 

@@ -17,6 +17,7 @@ from watchdog.model import Change, Notification, Reason
 from watchdog.notify import deliver as notify
 from watchdog.notify import ping
 from watchdog.notify.deliver import Outgoing, after, due, send, wants
+from watchdog.notify.translate import in_english
 from watchdog.store import Store, messages
 from watchdog.store.messages import TargetState
 
@@ -24,7 +25,7 @@ LETTER = Outgoing(1, "title", "body_1\n    rm -rf x", "high")
 
 
 def why(delivery: notify.Delivery) -> str:
-    return notify.english(delivery.why, NOW) if delivery.why else ""
+    return in_english(delivery.why)
 
 
 def target(url: str, name: str = "ops", **more: object) -> Target:

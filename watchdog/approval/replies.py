@@ -17,8 +17,9 @@ from watchdog.config.settings import Channel, Limits
 from watchdog.fleet.mailbox_plan import digest_of_own
 from watchdog.model import Reason
 from watchdog.model.plan_reasons import Said
-from watchdog.notify.deliver import Messenger, english
+from watchdog.notify.deliver import Messenger
 from watchdog.notify.sanitize import alias, fit
+from watchdog.notify.translate import in_english
 from watchdog.store import plans as rows
 from watchdog.store import questions
 from watchdog.values import replace
@@ -215,7 +216,7 @@ def _look(
         else:
             text = f"{context.text('answer.no_effect')}\n{context.say(result.reason)}"
         if not result.ok:
-            why = fit(english(result.reason, context.now))
+            why = fit(in_english(result.reason))
             notes.append(f"{result.reply.place}: an answer by {result.by} changed nothing: {why}")
         if number < EXPLAINED or result.ok:
             notes += _reply_to(result, channel, text)

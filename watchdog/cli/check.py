@@ -116,5 +116,5 @@ def run_replay(args: argparse.Namespace) -> int:
             incident["noticed_at"] = iso(at)
         print_json(value)
     else:
-        print(reports.timeline(report, args.every, reports.reader_for(job, args.language), colours()))
+        print(reports.as_replay(report, args.every, reports.reader_for(job, args.language), colours()))
     return WRONG if _open(report.incidents) else WELL

@@ -163,7 +163,7 @@ def run_audit(args: argparse.Namespace) -> int:
 def _audit_line(entry: Mapping[str, Any], reader: Reader) -> str:
     """'2026-11-18 20:30:47  approved plan 1 by anna via ntfy: Start the gateway'."""
     at, by, via = when(entry["at"]), harmless(entry["by"] or ""), reader.via(entry["via"] or "")
-    said = harmless(reader.reason(entry["reason"]), 2000)
+    text = harmless(reader.reason(entry["reason"]), 2000)
     key = f"audit.what.{entry['what']}"
     return reader(
         "audit.line",
@@ -171,7 +171,7 @@ def _audit_line(entry: Mapping[str, Any], reader: Reader) -> str:
         what=reader(key) if reader.has(key) else entry["what"],
         plan=reader("audit.plan", plan=entry["plan"]) if entry["plan"] else "",
         who=reader("audit.by-via" if via else "audit.by", by=by, via=via) if by else "",
-        says=reader("audit.says", says=said) if said else "",
+        says=reader("audit.says", says=text) if text else "",
     )
 
 

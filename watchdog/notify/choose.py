@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from watchdog.config.settings import QuietHours
+from watchdog.config.settings import NotifySettings
 from watchdog.model import SEVERITIES, Outcome, Plan, Rule
 from watchdog.store.messages import (
     FLAPPING,
@@ -58,14 +58,6 @@ class Proposal:
 
 
 @dataclass(frozen=True)
-class Restraint:
-    """What keeps a phone quiet."""
-
-    per_hour: int = 6
-    quiet: QuietHours | None = None
-
-
-@dataclass(frozen=True)
 class Selection:
     """One notification with its subjects, or why it has to wait."""
 
@@ -88,7 +80,7 @@ def select(
     subjects: Sequence[Subject],
     proposals: Sequence[Proposal],
     memory: Memory,
-    restraint: Restraint,
+    settings: NotifySettings,
     now: datetime,
 ) -> tuple[Selection, ...]:
     """Each change as one notification, grouped by plan; what must wait says why."""
@@ -117,7 +109,7 @@ def select(
             wanted.append(replace(selection, also_open=others if not proposal.outcomes else ()))
             left = [subject for subject in left if subject not in own]
     alone, restless = _without_plan(left, known, memory, now)
-    sent, waiting = _let_through([*wanted, *alone], memory, restraint, now)
+    sent, waiting = _let_through([*wanted, *alone], memory, settings, now)
     return (*sent, *held, *restless, *waiting)
 
 
@@ -128,16 +120,16 @@ def related_incidents(plan: Plan, rules: Mapping[str, Rule]) -> tuple[str, ...]:
     return tuple(
         name
         for name in plan.incidents
-        if name in treated or any(linked(name.split(" ")[0], rule, rules) for rule in theirs)
+        if name in treated or any(_linked(name.split(" ")[0], rule, rules) for rule in theirs)
     )
 
 
-def linked(one: str, other: str, rules: Mapping[str, Rule]) -> bool:
-    """Whether one rule is the cause of the other, as their files say."""
-    return leads_to(one, other, rules) or leads_to(other, one, rules)
+def _linked(rule: str, other: str, rules: Mapping[str, Rule]) -> bool:
+    return leads_to(rule, other, rules) or leads_to(other, rule, rules)
 
 
 def leads_to(cause: str, effect: str, rules: Mapping[str, Rule]) -> bool:
+    """Whether one rule is the cause of the other, as their files say."""
     return cause in rules and effect in rules[cause].causes
 
 
@@ -236,13 +228,13 @@ def _last_seen(subject: Subject, same: Sequence[NotificationRecord], now: dateti
 
 
 def _let_through(
-    wanted: list[Selection], memory: Memory, restraint: Restraint, now: datetime
+    wanted: list[Selection], memory: Memory, settings: NotifySettings, now: datetime
 ) -> tuple[list[Selection], list[Selection]]:
     """Quiet hours, then the number an hour; what is too many becomes one digest."""
     sent: list[Selection] = []
     held: list[Selection] = []
     crowd: list[Selection] = []
-    quiet = restraint.quiet is not None and restraint.quiet.ends(now) is not None
+    quiet = settings.quiet is not None and settings.quiet.ends(now) is not None
     recent = [news for at, news in memory.sent if now - at < HOUR]
     used = sum(news not in UNCOUNTED for news in recent)
     for selection in sorted(wanted, key=lambda wish: (not _urgent(wish), -SEVERITIES.index(wish.severity))):
@@ -250,7 +242,7 @@ def _let_through(
         if quiet and selection.severity != "critical" and selection.news not in OUTCOMES:
             held.append(replace(selection, held=Held.QUIET_HOURS))
             continue
-        room = restraint.per_hour - (0 if _urgent(selection) else min(RESERVED, restraint.per_hour - 1))
+        room = settings.per_hour - (0 if _urgent(selection) else min(RESERVED, settings.per_hour - 1))
         if used < room or selection.news in OUTCOMES:
             used += selection.news not in UNCOUNTED
             sent.append(selection)

@@ -19,7 +19,7 @@ from watchdog.model import SEVERITIES, Notification, Reason
 from watchdog.notify.choose import worst
 from watchdog.notify.context import MessageContext
 from watchdog.notify.sanitize import full_text, render
-from watchdog.notify.translate import read_words, sentence
+from watchdog.notify.translate import in_english
 from watchdog.store import Store, messages
 from watchdog.store.messages import OUTCOMES, News, TargetState
 from watchdog.text import redact
@@ -132,12 +132,7 @@ def deliver_all(queue: Queue, answers: AnswerLines, messenger: Messenger) -> lis
     for target in outgoing:
         state = states.get(target.name, TargetState(target.name))
         messages.save_target(store, after(state, failed.get(target.name), context.now))
-    return [f"target {name}: not sent: {english(why, context.now)}" for name, why in failed.items()]
-
-
-def english(why: Reason, now: datetime) -> str:
-    """For the report of a check, which is in English."""
-    return sentence(why, read_words("en"), now)
+    return [f"target {name}: not sent: {in_english(why)}" for name, why in failed.items()]
 
 
 def _late(store: Store, late: list[int], answers: AnswerLines, context: MessageContext) -> list[Outgoing]:

@@ -9,7 +9,7 @@ from datetime import datetime, time, timedelta
 from watchdog.config.rulebook import Rulebook
 from watchdog.config.settings import Settings
 from watchdog.model import Incident, Notification, Phrase, Reason, Report, plain
-from watchdog.notify.choose import Proposal, Restraint, Selection, related_incidents, select
+from watchdog.notify.choose import Proposal, Selection, related_incidents, select
 from watchdog.notify.compose import compose, daily, weekly
 from watchdog.notify.context import MessageContext, host_of, machine_and_home, own_command, profile_of
 from watchdog.notify.deliver import Messenger
@@ -48,11 +48,10 @@ def write(
     store, settings, context = messenger.store, messenger.settings, messenger.context
     memory = messages.memory(store, context.now)
     subjects = subjects_of(report, memory, messenger)
-    restraint = Restraint(settings.per_hour, settings.quiet)
     proposals = [
         replace(proposal, related=related_incidents(proposal.plan, context.rules)) for proposal in proposals
     ]
-    selections = select(subjects, proposals, memory, restraint, context.now)
+    selections = select(subjects, proposals, memory, settings, context.now)
     notifications = [compose(selection, context) for selection in selections if not selection.held]
     messages.remember(store, _records(subjects, selections, memory, context.now), context.now)
     if settings.summary_due(last_sent(store, News.DAILY), context.now):

@@ -4,12 +4,12 @@ from watchdog.later import lazy
 from watchdog.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from watchdog.reports.check import as_json, as_text, noticed, timeline
+    from watchdog.reports.check import as_json, as_replay, as_text, noticed
     from watchdog.reports.language import command_of, reader_for
 
 # Loaded on first use: a quiet check has nothing to say.
 __getattr__ = lazy(
     __name__,
-    check=("as_json", "as_text", "noticed", "timeline"),
+    check=("as_json", "as_replay", "as_text", "noticed"),
     language=("command_of", "reader_for"),
 )

@@ -141,7 +141,7 @@ def noticed(report: Report, every: timedelta) -> list[datetime]:
     return [min(report.start + count * every, report.now) for count in rounds]
 
 
-def timeline(report: Report, every: timedelta, reader: Reader, colour: bool = False) -> str:
+def as_replay(report: Report, every: timedelta, reader: Reader, colour: bool = False) -> str:
     """A replay as people read it: what would have been noticed at this pace, when, and how it ended."""
     times = {"start": clock(report.start), "end": clock(report.now)}
     lines = [paint(reader("check.replay", home=report.home, **times), "dim", colour)]

@@ -33,7 +33,7 @@ from watchdog.reports.language import command_of
 from watchdog.reports.status import Status
 from watchdog.service.install import cron_runs, interpreter, read_crontab
 from watchdog.service.setup import find_homes
-from watchdog.service.status import Crontab, schedule_status
+from watchdog.service.status import Crontab, known_gateway, schedule_status
 from watchdog.sources.process import blind
 from watchdog.sources.read import log_span
 from watchdog.sqlite.files import databases as database_files
@@ -209,9 +209,7 @@ def databases(job: Job) -> Iterator[Check]:
 
 def gateway(job: Job, machine: Machine) -> Iterator[Check]:
     """Its process, its release, what runs it, whether we may restart it, and its journal."""
-    seen, who = machine.gateway, machine.supervisor
-    if seen.alive is None and who.container:
-        seen = machine.now_gateway()  # the engine knows what cannot be seen from outside
+    seen, who = known_gateway(machine), machine.supervisor
     if seen.alive:
         place = who.place(seen.pid) or Reason("doctor.gateway.pid", {"pid": seen.pid})
         key = "gateway.since" if seen.started_at else "gateway.running"

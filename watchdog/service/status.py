@@ -11,7 +11,7 @@ from typing import Any
 from watchdog.approval.questions import may_ask
 from watchdog.config.schedule import next_due, next_fire
 from watchdog.errors import WatchdogError
-from watchdog.gateway.machine import Machine
+from watchdog.gateway.machine import GatewayProcess, Machine
 from watchdog.gateway.state import Why
 from watchdog.gateway.supervisor import UNKNOWN
 from watchdog.job import Job
@@ -116,11 +116,15 @@ def unasked_plans(job: Job, store: Store, measure: Measure = machine_of) -> tupl
     return tuple(plan for plan in new if plan.hold or may_ask(store, plan, job.now))
 
 
+def known_gateway(machine: Machine) -> GatewayProcess:
+    """The gateway as measured; where it cannot be seen from outside its container, as the engine knows it."""
+    hidden = machine.gateway.alive is None and machine.supervisor.container
+    return machine.now_gateway() if hidden else machine.gateway
+
+
 def gateway_seen(machine: Machine) -> GatewaySeen:
     """The gateway as status shows it. Without any sign that one ever ran here, it cannot be seen: not down."""
-    seen, supervisor = machine.gateway, machine.supervisor
-    if seen.alive is None and supervisor.container:
-        seen = machine.now_gateway()  # the engine knows what cannot be seen from outside
+    seen, supervisor = known_gateway(machine), machine.supervisor
     where = supervisor.name if supervisor.kind != UNKNOWN else None
     signs = ("gateway.pid", "gateway_state.json", "logs/gateway.log")
     if seen.alive is False and not any((Path(machine.home) / sign).exists() for sign in signs):
