@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
 import re
@@ -19,6 +20,7 @@ from watchdog.cli.main import COMMANDS, main
 from watchdog.cli.parser import HINTS, PARTS, command_first, make_parser
 from watchdog.demo import home as demo_home
 from watchdog.job import find_job
+from watchdog.system.procfs import start_time_of
 
 STUCK = SAMPLES / "session-stuck" / "fires-another-chat-was-answered"
 
@@ -196,6 +198,41 @@ def test_a_quiet_check_prints_nothing_when_nothing_changed(capsys, home, tmp_pat
             capsys, "check", "--quiet", "--home", str(folder), "--state", str(tmp_path / "state")
         )
     assert (code, out, err) == (0, "", "")
+
+
+# What takes long to load: typing alone takes a quarter of a start of Python.
+SLOW_TO_LOAD = {
+    "argparse",
+    "asyncio",
+    "dataclasses",
+    "hashlib",
+    "pathlib",
+    "regex",
+    "ssl",
+    "subprocess",
+    "typing",
+    "yaml",
+}
+
+
+def test_a_quiet_check_loads_nothing_that_takes_long(home, tmp_path):
+    record = {
+        "pid": os.getpid(),
+        "argv": ["hermes", "gateway", "run"],
+        "start_time": start_time_of(os.getpid()),
+    }
+    folder = home(gateway_dot_pid=json.dumps(record))
+    words = ["check", "--quiet", "--home", str(folder), "--state", str(tmp_path / "state")]
+    code = (
+        "import sys; before = {*sys.modules}; from watchdog.cli import main; "
+        f"code = main({words!r}); print(code, *({{*sys.modules}} - before))"
+    )
+    with (folder / "gateway.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for _ in range(2):  # the first reads the rules and makes the store
+            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    code, *loaded = done.stdout.split()
+    assert (code, done.stderr) == ("0", "") and SLOW_TO_LOAD & {*loaded} == set()
 
 
 def test_broken_rules_of_the_user_are_told_with_exit_2(capsys, tmp_path, home):

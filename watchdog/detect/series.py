@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from watchdog.detect.common import KEEP_LAST, Captures, with_moments
 from watchdog.model import Event, Reason, Span
-from watchdog.values import replace
+from watchdog.values import Any, replace
 
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from watchdog import sqlite
 from watchdog.model import Event, phrase
 from watchdog.sqlite import memory
-from watchdog.sqlite.files import NAMES, backup_folder, databases
+from watchdog.sqlite.files import NAMES, backup_folder, databases, with_backups
 from watchdog.sqlite.openers import DELETED, Scan, name_of, scan
 from watchdog.system.procfs import lock_holder
 from watchdog.values import TYPE_CHECKING, Any, StrPath
@@ -28,7 +28,8 @@ def observe(
     paths = databases(home)
     if state is not None:
         memory.recall(state)
-        main = [os.path.join(home, name) for name in NAMES.values()]
+        kept = with_backups(state)
+        main = [os.path.join(home, name) for name in NAMES.values() if name in kept]
         # it was there, and is gone
         paths += [path for path in main if path not in paths and _last_known(path, state)]
     named = {os.path.basename(path) for path in paths}

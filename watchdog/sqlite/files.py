@@ -55,6 +55,14 @@ def backup_folder(state: StrPath, database: StrPath) -> str:
     return os.path.join(state, "backups", f"{os.path.basename(path)}-{short_digest(path)}")
 
 
+def with_backups(state: StrPath) -> set[str]:
+    """What databases with such a folder are called. A digest for each that is not there would load hashlib."""
+    try:
+        return {name.rpartition("-")[0] for name in os.listdir(os.path.join(state, "backups"))}
+    except OSError:
+        return set()
+
+
 def take_due_backups(home: StrPath, state: StrPath, keep: int, now: datetime) -> list[str]:
     """Take the backups that are due; what went wrong, as lines for the report."""
     if not is_due(state, now):
