@@ -497,6 +497,4 @@ def test_every_witness_has_a_sentence():
     for witness in WitnessKind:
         assert sentences([Disagreement(witness, "tasks", 3, "idx")])
     for fault in Fault:
-        from watchdog.sqlite.faults import ENGLISH
-
-        assert ENGLISH[fault]
+        assert fault.english

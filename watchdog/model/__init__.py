@@ -25,6 +25,7 @@ from watchdog.model.reason import (
     RULE_TITLE,
     Phrase,
     Reason,
+    Sentence,
     as_phrase,
     nothing,
     packed,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from enum import StrEnum
 from types import MappingProxyType
 
 from watchdog.values import Any, dataclass, field
@@ -52,6 +53,20 @@ def phrase(key: str, english: str, **fields: Any) -> Phrase:
     # The English text goes along: a version that does not know the key shows that.
     made.reason = Reason(key, {**fields, "text": str.__str__(made)})
     return made
+
+
+class Sentence(StrEnum):
+    """A key of the locale files with its English sentence; called with fields, it is the phrase of both."""
+
+    english: str
+
+    def __new__(cls, key: str, english: str) -> Sentence:
+        member = str.__new__(cls, key)
+        member._value_, member.english = key, english
+        return member
+
+    def __call__(self, **fields: Any) -> Phrase:
+        return phrase(self, self.english, **fields)
 
 
 def plain(text: str) -> Reason:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from watchdog.sqlite.format import SchemaObject
-from watchdog.sqlite.notes import RepairNote, RowDoubt, note
+from watchdog.sqlite.notes import RepairNote, RowDoubt
 from watchdog.sqlite.schema import is_virtual, make, quoted, shadows
 from watchdog.values import dataclass
 
@@ -137,7 +137,7 @@ def doubts(db: sqlite3.Connection, most: int = 20) -> list[tuple[str, int, str]]
                 return found
         db.text_factory = before
         for table, rowid in altered(db, most):
-            found.append((table, rowid, note(RowDoubt.OTHER_TEXT)))
+            found.append((table, rowid, RowDoubt.OTHER_TEXT()))
     finally:
         db.text_factory = before
     return found[:most]
@@ -189,7 +189,7 @@ def _doubtful(db: sqlite3.Connection, table: str, holes: bool, most: int) -> Ite
     for row in cursor:
         reason = next((value for value in row if isinstance(value, str)), "")
         if not reason and holes and any(type(value) is bytes and zeros in value for value in row):
-            reason = note(RowDoubt.ZEROED)
+            reason = RowDoubt.ZEROED()
         if reason and most > 0:
             most -= 1
             yield table, row[0], reason
@@ -199,9 +199,9 @@ def _doubtful(db: sqlite3.Connection, table: str, holes: bool, most: int) -> Ite
 
 def why_doubtful(raw: bytes, holes: bool = True) -> str:
     try:
-        return note(RowDoubt.HOLE) if HOLE in raw.decode("utf-8") and holes else ""
+        return RowDoubt.HOLE() if HOLE in raw.decode("utf-8") and holes else ""
     except UnicodeDecodeError:
-        return note(RowDoubt.NOT_TEXT)
+        return RowDoubt.NOT_TEXT()
 
 
 def altered(db: sqlite3.Connection, most: int) -> list[tuple[str, int]]:
@@ -325,10 +325,10 @@ def fts_counts(db: sqlite3.Connection) -> Iterator[str]:
             indexed = db.execute(f"SELECT count(*) FROM {quoted(fill.fts + '_docsize')}").fetchone()[0]
         except sqlite3.Error as error:
             if is_damage(error) or "no such table" in str(error):
-                yield note(RepairNote.FTS_UNREADABLE, name=fill.fts, why=str(error))
+                yield RepairNote.FTS_UNREADABLE(name=fill.fts, why=str(error))
             continue
         if rows != indexed:
-            yield note(RepairNote.FTS_LACKS, name=fill.fts, indexed=indexed, rows=rows, table=fill.table)
+            yield RepairNote.FTS_LACKS(name=fill.fts, indexed=indexed, rows=rows, table=fill.table)
 
 
 def fill_full_text(db: sqlite3.Connection, fill: Fill) -> None:
@@ -364,6 +364,5 @@ def fts_content(db: sqlite3.Connection) -> Iterator[str]:
                 db.execute(f"INSERT INTO {fts}({fts}, rank) VALUES('integrity-check', {rank})")
             except sqlite3.Error as error:
                 if "no such module" not in str(error) and "no such tokenizer" not in str(error):
-                    yield note(
-                        RepairNote.FTS_OTHER if rank else RepairNote.FTS_DAMAGED, name=name, why=str(error)
-                    )
+                    kind = RepairNote.FTS_OTHER if rank else RepairNote.FTS_DAMAGED
+                    yield kind(name=name, why=str(error))

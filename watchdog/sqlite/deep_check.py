@@ -12,14 +12,14 @@ from contextlib import ExitStack, suppress
 from itertools import islice
 
 from watchdog.errors import WatchdogError
-from watchdog.model import as_phrase, packed, phrase, unpacked
+from watchdog.model import as_phrase, packed, unpacked
 from watchdog.sqlite import checks, sandbox
 from watchdog.sqlite.damaged_file import has_zeroed_pages, open_damaged
 from watchdog.sqlite.faults import Detail
 from watchdog.sqlite.format import Bad
 from watchdog.sqlite.grade import Deep
 from watchdog.sqlite.journal import read_journal
-from watchdog.sqlite.notes import RepairNote, note
+from watchdog.sqlite.notes import RepairNote
 from watchdog.sqlite.page_scan import ZEROED
 from watchdog.sqlite.readonly import Moved, connect, place
 from watchdog.sqlite.roots import foreign_rows
@@ -37,13 +37,11 @@ def examine(path: str, timeout: float = 3600, fts_up_to: int = FTS_UP_TO) -> Dee
     try:
         answer = sandbox.run("watchdog.sqlite.deep_check:answer", asked, sandbox.ChildLimits(timeout))
     except sandbox.TookTooLong:
-        english = "SQLite did not finish its checks in {seconds} s; look again when the machine is idle, or put back a backup"
-        return Deep(unknown=phrase(Detail.ENDLESS, english, seconds=f"{timeout:.0f}"))
+        return Deep(unknown=Detail.ENDLESS(seconds=f"{timeout:.0f}"))
     except WatchdogError as error:
         return Deep(unknown=str(error))
     except (OSError, ValueError):
-        english = "the process that checks it died, most likely for lack of memory; free some and look again"
-        return Deep(unknown=phrase(Detail.CHECK_DIED, english))
+        return Deep(unknown=Detail.CHECK_DIED())
     values: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in answer.items()
     }
@@ -65,11 +63,10 @@ def inspect(path: str, fts_up_to: int = FTS_UP_TO, tries: int = 3) -> Deep:
                 return Deep(integrity=(str(error),), sqlite=sqlite3.sqlite_version)
             return Deep(unknown=_words(error), sqlite=sqlite3.sqlite_version)
         except UnicodeDecodeError:
-            return Deep(broken=note(RepairNote.SCHEMA_NOT_TEXT), sqlite=sqlite3.sqlite_version)
+            return Deep(broken=RepairNote.SCHEMA_NOT_TEXT(), sqlite=sqlite3.sqlite_version)
         except OSError as error:
             return Deep(unknown=_unreadable(error), sqlite=sqlite3.sqlite_version)
-    changing = phrase(Detail.CHANGING, "it keeps changing while it is looked at; look again in a minute")
-    return Deep(unknown=changing, sqlite=sqlite3.sqlite_version)
+    return Deep(unknown=Detail.CHANGING(), sqlite=sqlite3.sqlite_version)
 
 
 def _inspect(path: str, where: str, mode: str, fts_up_to: int) -> Deep:
@@ -81,7 +78,7 @@ def _inspect(path: str, where: str, mode: str, fts_up_to: int) -> Deep:
             db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         except sqlite3.Error as error:
             if checks.is_damage(error, folder):
-                return Deep(broken=note(RepairNote.CANNOT_OPEN, why=str(error)), sqlite=version)
+                return Deep(broken=RepairNote.CANNOT_OPEN(why=str(error)), sqlite=version)
             raise
         has_fts = bool(checks.fills(checks.schema(db)))
         rows = checks.integrity(db) or foreign_rows(path) or _ignored_wal(path) or _ignored_journal(path)
@@ -100,12 +97,12 @@ def _inspect(path: str, where: str, mode: str, fts_up_to: int) -> Deep:
     if rows or not has_fts:
         pass
     elif size > fts_up_to > 0:
-        says.append(note(RepairNote.FTS_NOT_CHECKED, size=size >> 20, limit=fts_up_to >> 20))
+        says.append(RepairNote.FTS_NOT_CHECKED(size=size >> 20, limit=fts_up_to >> 20))
     else:
         found = fts_on_copy(where, mode) if fts_up_to else []
         fts += found if found is not None else []
         if found is None:
-            says.append(note(RepairNote.FTS_NO_ROOM))
+            says.append(RepairNote.FTS_NO_ROOM())
     return Deep(
         integrity=rows,
         orphans=orphans,
@@ -113,11 +110,8 @@ def _inspect(path: str, where: str, mode: str, fts_up_to: int) -> Deep:
         rows=counted,
         says=tuple(says),
         doubts=tuple(
-            note(
-                RepairNote.ALTERED_ROW if rowid else RepairNote.ALTERED_UNNUMBERED,
-                table=table,
-                rowid=rowid,
-                why=why,
+            (RepairNote.ALTERED_ROW if rowid else RepairNote.ALTERED_UNNUMBERED)(
+                table=table, rowid=rowid, why=why
             )
             for table, rowid, why in doubts
         ),
@@ -148,7 +142,7 @@ def _ignored_journal(path: str) -> tuple[str, ...]:
     """A journal whose header is damaged: SQLite would leave the unfinished transaction in the file."""
     with suppress(OSError), open(path + "-journal", "rb") as file, open(path, "rb") as main:
         if read_journal(file.fileno(), main.fileno()).header:
-            return (note(RepairNote.JOURNAL_IGNORED),)
+            return (RepairNote.JOURNAL_IGNORED(),)
     return ()
 
 
@@ -209,16 +203,14 @@ def fts_on_copy(where: str, mode: str) -> list[str] | None:
 
 
 def _unreadable(error: OSError) -> str:
-    return phrase(Detail.CANNOT_READ, "cannot read it: {why}", why=error.strerror or str(error))
+    return Detail.CANNOT_READ(why=error.strerror or str(error))
 
 
 def _words(error: sqlite3.Error) -> str:
     text = str(error)
     if "locked" in text or "busy" in text:
-        english = "busy: another process holds a lock, so it could not be checked, which is no fault of it; look again later"
-        return phrase(Detail.BUSY, english)
-    english = "SQLite could not look ({why}): check the permissions and the free space; that is no fault of the file"
-    return phrase(Detail.SQLITE_CANNOT, english, why=text)
+        return Detail.BUSY()
+    return Detail.SQLITE_CANNOT(why=text)
 
 
 def _as_owner(path: str) -> None:

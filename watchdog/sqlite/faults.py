@@ -1,141 +1,102 @@
-"""What can be wrong with a database: a key with fields, and the English sentence for each."""
+"""What a look at a database can find, with the English sentence of each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from enum import StrEnum
-
-from watchdog.model import Phrase, Reason, phrase
+from watchdog.model import Phrase, Reason, Sentence
 from watchdog.values import Any
 
 
-class Fault(StrEnum):
-    DELETED_FILE = "database.deleted-file"
-    CANNOT_LOOK = "database.cannot-look"
-    NO_SUCH_FILE = "database.no-such-file"
-    ONLY_WAL = "database.only-wal"
-    GONE = "database.gone"
-    EMPTIED = "database.emptied"
-    EMPTY = "database.empty"
-    HEADER = "database.header"
-    SCHEMA = "database.schema"
-    STALE_WAL = "database.stale-wal"
-    TORN_WAL = "database.torn-wal"
-    ROOTS = "database.roots"
-    CUT_OFF = "database.cut-off"
-    LONGER = "database.longer"
-    UNFINISHED = "database.unfinished-repair"
-    NO_ROWS = "database.no-rows"
-    DRIFT = "database.drift"
-    NEWER = "database.newer"
-    CANNOT_OPEN = "database.cannot-open"
-    INTEGRITY = "database.integrity"
-    FULL_TEXT = "database.full-text"
-    CONTENT = "database.content"
-    ORPHANS = "database.orphans"
+class Fault(Sentence):
+    """What is wrong with a database."""
+
+    # fmt: off
+    DELETED_FILE = "database.deleted-file", "process {pid} ({name}) has a deleted {what} open: what it writes is lost when it stops; copy it from /proc/{pid}/fd before you stop it"
+    CANNOT_LOOK = "database.cannot-look", "{why}"
+    NO_SUCH_FILE = "database.no-such-file", "no such file"
+    ONLY_WAL = "database.only-wal", "the file is gone but its -wal is still there ({size} bytes): do not start the gateway, and keep the -wal"
+    GONE = "database.gone", "the file is gone; it held {rows} rows{when}"
+    EMPTIED = "database.emptied", "the file is empty (0 bytes); it held {rows} rows{when}"
+    EMPTY = "database.empty", "the file is empty (0 bytes): Hermes would silently start anew; if it held anything before, restore it"
+    HEADER = "database.header", "{why}"
+    SCHEMA = "database.schema", "{why}"
+    STALE_WAL = "database.stale-wal", "the -wal is older than the file: opening them together loses what is newer (change {change} of {pages} pages against {file_change} of {file_pages})"
+    TORN_WAL = "database.torn-wal", "frame {frame} of the -wal is damaged: SQLite ignores it and {behind} committed frames behind it; do not start the gateway, heal it first"
+    ROOTS = "database.roots", "the first page is destroyed of {names}"
+    CUT_OFF = "database.cut-off", "the file is cut off: {size} bytes, but its header counts {pages} pages of {page_size} ({whole} bytes)"
+    LONGER = "database.longer", "the header counts {pages} pages, but the file has {there}: SQLite does not see what lies behind"
+    UNFINISHED = "database.unfinished-repair", "a repair was cut short; run db heal again to finish it"
+    NO_ROWS = "database.no-rows", "{table} has no rows; it had {rows}{when}"
+    DRIFT = "database.drift", "lacks {what} of {reference}"
+    NEWER = "database.newer", "its schema (version {version}) is newer than the newest that is known here ({known})"
+    CANNOT_OPEN = "database.cannot-open", "{why}"
+    INTEGRITY = "database.integrity", "integrity_check finds {count}, the first: {first}"
+    FULL_TEXT = "database.full-text", "{why}"
+    CONTENT = "database.content", "the content of {count} is altered, the first: {first}"
+    ORPHANS = "database.orphans", "{rows} rows refer to a row that does not exist (foreign keys)"
+    # fmt: on
 
 
-class Detail(StrEnum):
+class Detail(Sentence):
     """What exactly is wrong, where a fault names it."""
 
-    TLS = "database.detail.tls"
-    FOREIGN = "database.detail.foreign"
-    ZEROS = "database.detail.zeros"
-    MAGIC = "database.detail.magic"
-    MAGIC_BYTE = "database.detail.magic-byte"
-    TOO_SHORT = "database.detail.too-short"
-    PAGE_SIZE = "database.detail.page-size"
-    FILE_FORMAT = "database.detail.file-format"
-    FIXED_BYTES = "database.detail.fixed-bytes"
-    ENCODING = "database.detail.encoding"
-    SCHEMA_TWICE = "database.detail.schema-twice"
-    SCHEMA_STRANGE = "database.detail.schema-strange"
-    SCHEMA_UNREADABLE = "database.detail.schema-unreadable"
-    SCHEMA_TREE = "database.detail.schema-tree"
-    SCHEMA_ROW = "database.detail.schema-row"
-    NO_BTREE_PAGE = "database.detail.no-btree-page"
-    PAGE_HEADER = "database.detail.page-header"
-    CELL_POINTERS = "database.detail.cell-pointers"
-    CELL = "database.detail.cell"
-    CHAIN_BROKEN = "database.detail.chain-broken"
-    CHAIN_LENGTH = "database.detail.chain-length"
-    CHAIN_CIRCLE = "database.detail.chain-circle"
-    OVERFLOW_CUT = "database.detail.overflow-cut"
-    RECORD_HEADER = "database.detail.record-header"
-    RECORD_LONGER = "database.detail.record-longer"
-    RECORD_LENGTH = "database.detail.record-length"
-    RECORD_TYPE = "database.detail.record-type"
-    AT_BACKUP = "database.detail.at-backup"
-    AT_DATED_BACKUP = "database.detail.at-dated-backup"
-    REPAIR_RUNS = "database.detail.repair-runs"
-    DANGLING_LINK = "database.detail.dangling-link"
-    NO_FILE = "database.detail.no-file"
-    NO_PERMISSION = "database.detail.no-permission"
-    EXCHANGED = "database.detail.exchanged"
-    LED_ASTRAY = "database.detail.led-astray"
-    BUSY = "database.detail.busy"
-    CHANGING = "database.detail.changing"
-    SQLITE_CANNOT = "database.detail.sqlite-cannot"
-    ENDLESS = "database.detail.endless"
-    CHECK_DIED = "database.detail.check-died"
-    ONE_FAULT = "database.detail.one-fault"
-    FAULTS = "database.detail.faults"
-    MANY_FAULTS = "database.detail.many-faults"
-    ONE_ROW = "database.detail.one-row"
-    ROWS = "database.detail.rows"
-    MANY_ROWS = "database.detail.many-rows"
-    CANNOT_READ = "database.detail.cannot-read"
-    CANNOT_SEE = "database.detail.cannot-see"
-    IN_GATEWAY = "database.detail.in-gateway"
-    HOT_JOURNAL = "database.detail.hot-journal"
-    LONG_WAL = "database.detail.long-wal"
-    WAL_SAVES = "database.detail.wal-saves"
-    SQLITE_SAYS = "database.detail.sqlite-says"
-    KEEP_WAL = "database.detail.keep-wal"
-    WAL_SHORT = "database.detail.wal-short"
-    WAL_IGNORED = "database.detail.wal-ignored"
-
-
-ENGLISH: Mapping[Fault, str] = {
-    Fault.DELETED_FILE: (
-        "process {pid} ({name}) has a deleted {what} open: what it writes is lost when it stops; "
-        "copy it from /proc/{pid}/fd before you stop it"
-    ),
-    Fault.CANNOT_LOOK: "{why}",
-    Fault.NO_SUCH_FILE: "no such file",
-    Fault.ONLY_WAL: "the file is gone but its -wal is still there ({size} bytes): do not start the gateway, and keep the -wal",
-    Fault.GONE: "the file is gone; it held {rows} rows{when}",
-    Fault.EMPTIED: "the file is empty (0 bytes); it held {rows} rows{when}",
-    Fault.EMPTY: (
-        "the file is empty (0 bytes): Hermes would silently start anew; if it held anything before, restore it"
-    ),
-    Fault.HEADER: "{why}",
-    Fault.SCHEMA: "{why}",
-    Fault.STALE_WAL: (
-        "the -wal is older than the file: opening them together loses what is newer "
-        "(change {change} of {pages} pages against {file_change} of {file_pages})"
-    ),
-    Fault.TORN_WAL: (
-        "frame {frame} of the -wal is damaged: SQLite ignores it and {behind} committed frames behind it; "
-        "do not start the gateway, heal it first"
-    ),
-    Fault.ROOTS: "the first page is destroyed of {names}",
-    Fault.CUT_OFF: (
-        "the file is cut off: {size} bytes, but its header counts {pages} pages of {page_size} ({whole} bytes)"
-    ),
-    Fault.LONGER: (
-        "the header counts {pages} pages, but the file has {there}: SQLite does not see what lies behind"
-    ),
-    Fault.UNFINISHED: "a repair was cut short; run db heal again to finish it",
-    Fault.NO_ROWS: "{table} has no rows; it had {rows}{when}",
-    Fault.DRIFT: "lacks {what} of {reference}",
-    Fault.NEWER: "its schema (version {version}) is newer than the newest that is known here ({known})",
-    Fault.CANNOT_OPEN: "{why}",
-    Fault.INTEGRITY: "integrity_check finds {count}, the first: {first}",
-    Fault.FULL_TEXT: "{why}",
-    Fault.CONTENT: "the content of {count} is altered, the first: {first}",
-    Fault.ORPHANS: "{rows} rows refer to a row that does not exist (foreign keys)",
-}
+    # fmt: off
+    TLS = "database.detail.tls", "a TLS record was written over the header: a socket and the file shared a descriptor"
+    FOREIGN = "database.detail.foreign", "the file is {name}, not a database"
+    ZEROS = "database.detail.zeros", "the header is all zeros"
+    MAGIC = "database.detail.magic", "the first 16 bytes are not SQLite's: {count} wrong"
+    MAGIC_BYTE = "database.detail.magic-byte", "the first 16 bytes are not SQLite's: {count} wrong (byte {number} is {value})"
+    TOO_SHORT = "database.detail.too-short", "the file has {count} bytes; a database has at least 512"
+    PAGE_SIZE = "database.detail.page-size", "the header gives a page size of {size}, which does not exist"
+    FILE_FORMAT = "database.detail.file-format", "the header gives file format {format}, which does not exist"
+    FIXED_BYTES = "database.detail.fixed-bytes", "the fixed bytes of the header are wrong"
+    ENCODING = "database.detail.encoding", "the header gives text encoding {encoding} and schema format {format}, which do not go together"
+    SCHEMA_TWICE = "database.detail.schema-twice", "the schema names {name} twice; SQLite refuses to open such a file"
+    SCHEMA_STRANGE = "database.detail.schema-strange", "what the schema says of {name} makes nothing; SQLite refuses to open such a file"
+    SCHEMA_UNREADABLE = "database.detail.schema-unreadable", "the schema cannot be read: {why}"
+    SCHEMA_TREE = "database.detail.schema-tree", "the tree of the schema table is damaged"
+    SCHEMA_ROW = "database.detail.schema-row", "a row of the schema table is damaged"
+    NO_BTREE_PAGE = "database.detail.no-btree-page", "page {number} is not a b-tree page"
+    PAGE_HEADER = "database.detail.page-header", "the header of page {number} is wrong"
+    CELL_POINTERS = "database.detail.cell-pointers", "the cell pointers of page {number} are wrong"
+    CELL = "database.detail.cell", "a cell runs over the end of its page"
+    CHAIN_BROKEN = "database.detail.chain-broken", "an overflow chain is broken"
+    CHAIN_LENGTH = "database.detail.chain-length", "an overflow chain does not end where the row does"
+    CHAIN_CIRCLE = "database.detail.chain-circle", "an overflow chain runs in a circle"
+    OVERFLOW_CUT = "database.detail.overflow-cut", "an overflow page is cut off"
+    RECORD_HEADER = "database.detail.record-header", "the header of a record is wrong"
+    RECORD_LONGER = "database.detail.record-longer", "a record is longer than its payload"
+    RECORD_LENGTH = "database.detail.record-length", "a record is shorter or longer than its payload"
+    RECORD_TYPE = "database.detail.record-type", "a record has a type that does not exist"
+    AT_BACKUP = "database.detail.at-backup", " at the last good backup"
+    AT_DATED_BACKUP = "database.detail.at-dated-backup", " at the last good backup ({at})"
+    REPAIR_RUNS = "database.detail.repair-runs", "a repair is running; look again when it is done"
+    DANGLING_LINK = "database.detail.dangling-link", "a link to {path}, which does not exist"
+    NO_FILE = "database.detail.no-file", "{what} where a database should be; move it away"
+    NO_PERMISSION = "database.detail.no-permission", "no permission to read it; run as its owner"
+    EXCHANGED = "database.detail.exchanged", "it was exchanged for another file while it was looked at"
+    LED_ASTRAY = "database.detail.led-astray", "a link of {who}'s leads to a file of another user; root does not look at it. Put the file itself there"
+    BUSY = "database.detail.busy", "busy: another process holds a lock, so it could not be checked, which is no fault of it; look again later"
+    CHANGING = "database.detail.changing", "it keeps changing while it is looked at; look again in a minute"
+    SQLITE_CANNOT = "database.detail.sqlite-cannot", "SQLite could not look ({why}): check the permissions and the free space; that is no fault of the file"
+    ENDLESS = "database.detail.endless", "SQLite did not finish its checks in {seconds} s; look again when the machine is idle, or put back a backup"
+    CHECK_DIED = "database.detail.check-died", "the process that checks it died, most likely for lack of memory; free some and look again"
+    ONE_FAULT = "database.detail.one-fault", "1 fault"
+    FAULTS = "database.detail.faults", "{count} faults"
+    MANY_FAULTS = "database.detail.many-faults", "100 faults or more"
+    ONE_ROW = "database.detail.one-row", "1 row"
+    ROWS = "database.detail.rows", "{count} rows"
+    MANY_ROWS = "database.detail.many-rows", "100 rows or more"
+    CANNOT_READ = "database.detail.cannot-read", "cannot read it: {why}"
+    CANNOT_SEE = "database.detail.cannot-see", "cannot look: {why}"
+    IN_GATEWAY = "database.detail.in-gateway", "started from inside the gateway: closing a file there drops the gateway's own locks on it; run the watchdog from system cron"
+    HOT_JOURNAL = "database.detail.hot-journal", "a crash left a -journal: the next opener takes the unfinished transaction back; never remove it"
+    LONG_WAL = "database.detail.long-wal", "the -wal is long and has no index; the schema was not read"
+    WAL_SAVES = "database.detail.wal-saves", "the header in the file is bad, but the -wal holds a good page 1: it heals at the next checkpoint; do nothing, and never remove the -wal"
+    SQLITE_SAYS = "database.detail.sqlite-says", "integrity_check: {row}"
+    KEEP_WAL = "database.detail.keep-wal", "{why}; keep the file"
+    WAL_SHORT = "database.detail.wal-short", "the -wal has {size} bytes, less than its own header"
+    WAL_IGNORED = "database.detail.wal-ignored", "the header of the -wal is damaged; SQLite ignores such a WAL"
+    # fmt: on
 
 
 def fault(kind: Fault, **fields: Any) -> Reason:
@@ -144,4 +105,4 @@ def fault(kind: Fault, **fields: Any) -> Reason:
 
 def sentence(reason: Reason) -> Phrase:
     """What a fault says in English."""
-    return phrase(reason.key, ENGLISH[Fault(reason.key)], **reason.fields)
+    return Fault(reason.key)(**reason.fields)  # type: ignore[call-arg]  # by its value

@@ -6,7 +6,6 @@ import os
 import struct
 from collections.abc import Iterator, Mapping
 
-from watchdog.model import phrase
 from watchdog.sqlite.faults import Detail
 from watchdog.values import dataclass
 
@@ -22,13 +21,13 @@ class Bad(ValueError):
     A scan of damaged pages raises it by the million.
     """
 
-    def __init__(self, english: str, detail: Detail | None = None, **fields: object):
-        super().__init__(english)
-        self.detail, self.fields = detail, fields
+    def __init__(self, says: str, **fields: object):
+        super().__init__(says)
+        self.fields = fields
 
     def __str__(self) -> str:
-        english: str = self.args[0]
-        return phrase(self.detail, english, **self.fields) if self.detail else english
+        says: str = self.args[0]
+        return says(**self.fields) if isinstance(says, Detail) else says
 
 
 @dataclass(frozen=True)
@@ -58,32 +57,26 @@ class Header:
 def read_header(data: bytes) -> Header:
     """The header, or Bad with the fault in words."""
     if len(data) < 100:
-        raise Bad(
-            "the file has {count} bytes; a database has at least 512", Detail.TOO_SHORT, count=len(data)
-        )
+        raise Bad(Detail.TOO_SHORT, count=len(data))
     if data[:16] != MAGIC:
         raise _instead(data)
     raw_size = struct.unpack_from(">H", data, 16)[0]
     size = 65536 if raw_size == 1 else raw_size
     if size not in SIZES:
-        raise Bad(
-            "the header gives a page size of {size}, which does not exist", Detail.PAGE_SIZE, size=raw_size
-        )
+        raise Bad(Detail.PAGE_SIZE, size=raw_size)
     if data[18] not in (1, 2) or data[19] not in (1, 2):
         raise Bad(
-            "the header gives file format {format}, which does not exist",
             Detail.FILE_FORMAT,
             format=f"{data[18]}/{data[19]}",
         )
     if data[21:24] != b"\x40\x20\x20" or size - data[20] < 480:
-        raise Bad("the fixed bytes of the header are wrong", Detail.FIXED_BYTES)
+        raise Bad(Detail.FIXED_BYTES)
     change, pages, free_head, free_count, cookie = struct.unpack_from(">5I", data, 24)
     largest_root, encoding, user_version = struct.unpack_from(">3I", data, 52)
     application = struct.unpack_from(">I", data, 68)[0]
     layout = struct.unpack_from(">I", data, 44)[0]
     if encoding > 3 or layout > 4:
         raise Bad(
-            "the header gives text encoding {encoding} and schema format {format}, which do not go together",
             Detail.ENCODING,
             encoding=encoding,
             format=layout,
@@ -113,8 +106,7 @@ def _instead(data: bytes) -> Bad:
 def _foreign(data: bytes) -> Bad | None:
     """What the file is instead, when its first bytes tell."""
     if data[:5] == b"SQLit" and data[5:8] in (b"\x17\x03\x01", b"\x17\x03\x02", b"\x17\x03\x03"):
-        english = "a TLS record was written over the header: a socket and the file shared a descriptor"
-        return Bad(english, Detail.TLS)
+        return Bad(Detail.TLS)
     for magic, name in (
         (b"\x1f\x8b", "gzip data"),
         (b"age-encryption.org", "an age-encrypted file"),
@@ -125,9 +117,9 @@ def _foreign(data: bytes) -> Bad | None:
         (b"\xfd7zXZ", "xz data"),
     ):
         if data.startswith(magic):
-            return Bad("the file is {name}, not a database", Detail.FOREIGN, name=name)
+            return Bad(Detail.FOREIGN, name=name)
     if data and not data.strip(b"\0"):
-        return Bad("the header is all zeros", Detail.ZEROS)
+        return Bad(Detail.ZEROS)
     return None
 
 
@@ -137,11 +129,9 @@ def _unlike(data: bytes) -> Bad:
     Not the bytes: what lies there instead may be a chat, or a key.
     """
     wrong = [at for at in range(16) if data[at] != MAGIC[at]]
-    english = "the first 16 bytes are not SQLite's: {count} wrong"
     if len(wrong) != 1:
-        return Bad(english, Detail.MAGIC, count=len(wrong))
-    byte = {"number": wrong[0] + 1, "value": f"{data[wrong[0]]:02x}"}
-    return Bad(english + " (byte {number} is {value})", Detail.MAGIC_BYTE, count=1, **byte)
+        return Bad(Detail.MAGIC, count=len(wrong))
+    return Bad(Detail.MAGIC_BYTE, count=1, number=wrong[0] + 1, value=f"{data[wrong[0]]:02x}")
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
@@ -237,16 +227,16 @@ def read_page(data: bytes, number: int, usable: int) -> Page:
     base = 100 if number == 1 else 0
     kind = data[base]
     if kind not in (INDEX_INTERIOR, TABLE_INTERIOR, INDEX_LEAF, TABLE_LEAF):
-        raise Bad("page {number} is not a b-tree page", Detail.NO_BTREE_PAGE, number=number)
+        raise Bad(Detail.NO_BTREE_PAGE, number=number)
     freeblock, count, start = struct.unpack_from(">3H", data, base + 1)
     begin = base + (8 if kind in (TABLE_LEAF, INDEX_LEAF) else 12)
     low = begin + 2 * count
     start = start or 65536
     if low > usable or not low <= start <= usable or freeblock >= usable:
-        raise Bad("the header of page {number} is wrong", Detail.PAGE_HEADER, number=number)
+        raise Bad(Detail.PAGE_HEADER, number=number)
     pointers = struct.unpack_from(f">{count}H", data, begin)
     if count and (min(pointers) < start or max(pointers) > usable - 4 or len(set(pointers)) != count):
-        raise Bad("the cell pointers of page {number} are wrong", Detail.CELL_POINTERS, number=number)
+        raise Bad(Detail.CELL_POINTERS, number=number)
     right = struct.unpack_from(">I", data, base + 8)[0] if begin - base == 12 else 0
     return Page(kind, data, pointers, right)
 
@@ -268,7 +258,7 @@ def children(page: Page) -> Iterator[tuple[int, int | None]]:
         try:
             key = signed(varint(page.data, at + 4)[0]) if page.kind == TABLE_INTERIOR else None
         except IndexError:
-            raise Bad("a cell runs over the end of its page", Detail.CELL) from None
+            raise Bad(Detail.CELL) from None
         yield child, key
     yield page.right, None
 
@@ -301,11 +291,11 @@ def read_cell(page: Page, at: int, usable: int) -> Cell:
         if page.kind == TABLE_LEAF:
             rowid, at = varint(data, at)
     except IndexError:
-        raise Bad("a cell runs over the end of its page", Detail.CELL) from None
+        raise Bad(Detail.CELL) from None
     kept = local_size(size, usable, page.kind == TABLE_LEAF)
     end = at + kept + (4 if kept < size else 0)
     if end > usable or size > 1 << 31:
-        raise Bad("a cell runs over the end of its page", Detail.CELL)
+        raise Bad(Detail.CELL)
     overflow = struct.unpack_from(">I", data, at + kept)[0] if kept < size else 0
     return Cell(signed(rowid), size, data[at : at + kept], overflow, begin, end)
 
@@ -318,13 +308,13 @@ def chain(image: Image, cell: Cell, endless: bool = False) -> list[int]:
     number = cell.overflow
     for _ in range(-(-(cell.size - len(cell.local)) // (image.usable - 4))):
         if not 1 < number <= image.pages or number in pages[-1:]:
-            raise Bad("an overflow chain is broken", Detail.CHAIN_BROKEN)
+            raise Bad(Detail.CHAIN_BROKEN)
         pages.append(number)
         number = struct.unpack_from(">I", image.page(number))[0]
     if number and not endless:
-        raise Bad("an overflow chain does not end where the row does", Detail.CHAIN_LENGTH)
+        raise Bad(Detail.CHAIN_LENGTH)
     if len(set(pages)) != len(pages):
-        raise Bad("an overflow chain runs in a circle", Detail.CHAIN_CIRCLE)
+        raise Bad(Detail.CHAIN_CIRCLE)
     return pages
 
 
@@ -337,7 +327,7 @@ def payload(image: Image, cell: Cell, endless: bool = False) -> bytes:
     if any(
         image.there(number) < (image.usable if number != numbers[-1] else 4 + missing) for number in numbers
     ):
-        raise Bad("an overflow page is cut off", Detail.OVERFLOW_CUT)
+        raise Bad(Detail.OVERFLOW_CUT)
     return (cell.local + b"".join(image.page(number)[4 : image.usable] for number in numbers))[: cell.size]
 
 
@@ -365,15 +355,15 @@ def read_record(data: bytes, encoding: str = "utf-8") -> list[Value]:
                 kind, at = varint(data, at)
             types.append(kind)
     except IndexError:
-        raise Bad("the header of a record is wrong", Detail.RECORD_HEADER) from None
+        raise Bad(Detail.RECORD_HEADER) from None
     if at != end:
-        raise Bad("the header of a record is wrong", Detail.RECORD_HEADER)
+        raise Bad(Detail.RECORD_HEADER)
     values: list[Value] = []
     for kind in types:
         if kind >= 12:
             body = data[at : at + (kind - 12) // 2]
             if len(body) != (kind - 12) // 2:
-                raise Bad("a record is longer than its payload", Detail.RECORD_LONGER)
+                raise Bad(Detail.RECORD_LONGER)
             at += len(body)
             if kind & 1:
                 try:
@@ -386,16 +376,16 @@ def read_record(data: bytes, encoding: str = "utf-8") -> list[Value]:
             values.append(None)
         elif kind == 7:
             if at + 8 > len(data):
-                raise Bad("a record is longer than its payload", Detail.RECORD_LONGER)
+                raise Bad(Detail.RECORD_LONGER)
             values.append(struct.unpack_from(">d", data, at)[0])
             at += 8
         elif kind < 10:
             begin, at = at, at + _INT_SIZES[kind]
             values.append(kind - 8 if kind > 7 else int.from_bytes(data[begin:at], "big", signed=True))
         else:
-            raise Bad("a record has a type that does not exist", Detail.RECORD_TYPE)
+            raise Bad(Detail.RECORD_TYPE)
     if at != len(data):
-        raise Bad("a record is shorter or longer than its payload", Detail.RECORD_LENGTH)
+        raise Bad(Detail.RECORD_LENGTH)
     return values
 
 
@@ -436,14 +426,14 @@ def read_schema(image: Image, encoding: str = "utf-8", most: int = 2000) -> list
     while stack:
         number = stack.pop()
         if number in seen or len(seen) > most or not 0 < number <= image.pages:
-            raise Bad("the tree of the schema table is damaged", Detail.SCHEMA_TREE)
+            raise Bad(Detail.SCHEMA_TREE)
         seen.add(number)
         page = image.btree(number)
         if page.kind == TABLE_INTERIOR:
             stack.extend(child for child, _ in reversed(list(children(page))))
             continue
         if page.kind != TABLE_LEAF:
-            raise Bad("the tree of the schema table is damaged", Detail.SCHEMA_TREE)
+            raise Bad(Detail.SCHEMA_TREE)
         entries += _schema_leaf(image, page, encoding)
     return entries
 
@@ -467,7 +457,7 @@ def _schema_leaf(image: Image, page: Page, encoding: str) -> list[SchemaObject]:
     for cell in cells:
         entry = schema_row(read_record(payload(image, cell), encoding))
         if entry is None:
-            raise Bad("a row of the schema table is damaged", Detail.SCHEMA_ROW)
+            raise Bad(Detail.SCHEMA_ROW)
         entries.append(entry)
     if not any(cell.overflow for cell in cells) and len(_leaves) < MOST_LEAVES:
         _leaves[key] = entries

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from watchdog.model import Reason, phrase
+from watchdog.model import Reason
 from watchdog.sqlite.faults import Detail, Fault, fault, sentence
 from watchdog.sqlite.format import Header, SchemaObject
 from watchdog.sqlite.lineage import Numbering, began_anew
@@ -145,14 +145,11 @@ def grade(
         first, rest = "", [text for text in (first, *rest) if text]
     detail = [*rest, *seen.says, *(deep.says if deep else ())]
     if seen.wal_saves:
-        english = "the header in the file is bad, but the -wal holds a good page 1: it heals at the next checkpoint; do nothing, and never remove the -wal"
-        detail.append(phrase(Detail.WAL_SAVES, english))
+        detail.append(Detail.WAL_SAVES())
     if deep:
-        detail += [
-            phrase(Detail.SQLITE_SAYS, "integrity_check: {row}", row=row) for row in deep.integrity[:20]
-        ]
+        detail += [Detail.SQLITE_SAYS(row=row) for row in deep.integrity[:20]]
     if seen.wal_fault:
-        detail.append(phrase(Detail.KEEP_WAL, "{why}; keep the file", why=seen.wal_fault))
+        detail.append(Detail.KEEP_WAL(why=seen.wal_fault))
     return Verdict(
         seen.path,
         best,
@@ -176,18 +173,15 @@ def _faults(
     before = known.get("rows") or {}
     counted = {} if known.get("mark") else before
     held = sum(before.values())
-    when = phrase(Detail.AT_BACKUP, " at the last good backup")
+    when = Detail.AT_BACKUP()
     if known.get("at"):
-        when = phrase(Detail.AT_DATED_BACKUP, " at the last good backup ({at})", at=known["at"])
+        when = Detail.AT_DATED_BACKUP(at=known["at"])
     for pid, name, what in seen.deleted:
         yield "damaged", fault(Fault.DELETED_FILE, pid=pid, name=name, what=what)
     if seen.repairing:
         yield (
             "unknown",
-            fault(
-                Fault.CANNOT_LOOK,
-                why=phrase(Detail.REPAIR_RUNS, "a repair is running; look again when it is done"),
-            ),
+            fault(Fault.CANNOT_LOOK, why=Detail.REPAIR_RUNS()),
         )
         return
     if seen.unfinished:
@@ -271,14 +265,9 @@ def _deep_faults(deep: Deep, before: Mapping, when: str) -> Iterator[tuple[str, 
             yield "damaged", fault(Fault.NO_ROWS, table=table, rows=rows, when=when)
 
 
-_FAULTS = (
-    (Detail.ONE_FAULT, "1 fault"),
-    (Detail.FAULTS, "{count} faults"),
-    (Detail.MANY_FAULTS, "100 faults or more"),
-)
-_ROWS = ((Detail.ONE_ROW, "1 row"), (Detail.ROWS, "{count} rows"), (Detail.MANY_ROWS, "100 rows or more"))
+_FAULTS = (Detail.ONE_FAULT, Detail.FAULTS, Detail.MANY_FAULTS)
+_ROWS = (Detail.ONE_ROW, Detail.ROWS, Detail.MANY_ROWS)
 
 
-def _count(rows: Sequence[str], forms: Sequence[tuple[Detail, str]]) -> str:
-    key, english = forms[0 if len(rows) == 1 else 1 if len(rows) < 100 else 2]
-    return phrase(key, english, count=len(rows))
+def _count(rows: Sequence[str], forms: Sequence[Detail]) -> str:
+    return forms[0 if len(rows) == 1 else 1 if len(rows) < 100 else 2](count=len(rows))

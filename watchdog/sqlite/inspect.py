@@ -17,7 +17,6 @@ from enum import StrEnum
 from hashlib import blake2b
 
 from watchdog import sqlite
-from watchdog.model import phrase
 from watchdog.sqlite import memory
 from watchdog.sqlite import openers as holders
 from watchdog.sqlite.faults import Detail, Fault, fault
@@ -75,11 +74,7 @@ def look(
         return Verdict(
             path,
             "unknown",
-            phrase(
-                Detail.IN_GATEWAY,
-                "started from inside the gateway: closing a file there drops the gateway's own locks on it; run the "
-                "watchdog from system cron",
-            ),
+            Detail.IN_GATEWAY(),
             sqlite=sqlite3.sqlite_version,
         )
     if taken is None:
@@ -160,15 +155,13 @@ def observe(path: str, taken: holders.Scan | None = None, tries: int = TRIES) ->
         if os.path.islink(path):
             return replace(
                 seen,
-                unknown=phrase(
-                    Detail.DANGLING_LINK,
-                    "a link to {path}, which does not exist",
+                unknown=Detail.DANGLING_LINK(
                     path=repr(os.readlink(path)),
                 ),
             )
         return replace(seen, absent=True, wal_size=_size(path + "-wal"), deleted=_deleted(path, taken))
     except OSError as error:
-        return replace(seen, unknown=_why(Detail.CANNOT_SEE, "cannot look: {why}", error))
+        return replace(seen, unknown=Detail.CANNOT_SEE(why=error.strerror or str(error)))
     if not stat.S_ISREG(status.st_mode):
         what = {
             stat.S_IFDIR: "a directory",
@@ -179,7 +172,7 @@ def observe(path: str, taken: holders.Scan | None = None, tries: int = TRIES) ->
         }.get(stat.S_IFMT(status.st_mode), "no file")
         return replace(
             seen,
-            unknown=phrase(Detail.NO_FILE, "{what} where a database should be; move it away", what=what),
+            unknown=Detail.NO_FILE(what=what),
         )
     real = os.path.realpath(path)
     seen = replace(
@@ -197,17 +190,11 @@ def observe(path: str, taken: holders.Scan | None = None, tries: int = TRIES) ->
                 return replace(seen, size=0, unknown=why)
             return _read(seen, fd, real, files)
     except PermissionError:
-        return replace(
-            seen, unknown=phrase(Detail.NO_PERMISSION, "no permission to read it; run as its owner")
-        )
+        return replace(seen, unknown=Detail.NO_PERMISSION())
     except OSError as error:
         if isinstance(error, FileNotFoundError) and tries:
             return observe(path, taken, tries - 1)  # the last connection removed the -wal; retry
-        return replace(seen, unknown=_why(Detail.CANNOT_READ, "cannot read it: {why}", error))
-
-
-def _why(key: Detail, english: str, error: OSError) -> str:
-    return phrase(key, english, why=error.strerror or str(error))
+        return replace(seen, unknown=Detail.CANNOT_READ(why=error.strerror or str(error)))
 
 
 def _read(seen: Observation, fd: int, path: str, files: ExitStack) -> Observation:
@@ -263,10 +250,7 @@ def _hot_journal(fd: int, path: str, files: ExitStack) -> tuple[int, Journal] | 
 
 def _read_rolled_back(seen: Observation, fd: int, journal_fd: int, journal: Journal) -> Observation:
     """The database as it was before the transaction that did not end."""
-    english = (
-        "a crash left a -journal: the next opener takes the unfinished transaction back; never remove it"
-    )
-    says = phrase(Detail.HOT_JOURNAL, english)
+    says = Detail.HOT_JOURNAL()
     seen = replace(seen, journal=os.fstat(journal_fd).st_size, says=(*seen.says, says))
     image = Image(fd, journal.page_size, 0, journal.pages, Overlay(journal_fd, journal.frames))
     try:
@@ -290,11 +274,10 @@ def _schema(seen: Observation, image: Image, header: Header, wal: Wal) -> Observ
         entries = read_schema(image, ENCODINGS[header.encoding])
     except (Bad, ValueError) as error:
         if not wal.complete:
-            english = "the -wal is long and has no index; the schema was not read"
-            return replace(seen, says=(phrase(Detail.LONG_WAL, english),))
+            return replace(seen, says=(Detail.LONG_WAL(),))
         return replace(
             seen,
-            schema_fault=phrase(Detail.SCHEMA_UNREADABLE, "the schema cannot be read: {why}", why=str(error)),
+            schema_fault=Detail.SCHEMA_UNREADABLE(why=str(error)),
         )
     seen = replace(
         seen,
@@ -305,9 +288,7 @@ def _schema(seen: Observation, image: Image, header: Header, wal: Wal) -> Observ
     if twice:
         return replace(
             seen,
-            schema_fault=phrase(
-                Detail.SCHEMA_TWICE,
-                "the schema names {name} twice; SQLite refuses to open such a file",
+            schema_fault=Detail.SCHEMA_TWICE(
                 name=twice,
             ),
         )
@@ -315,9 +296,7 @@ def _schema(seen: Observation, image: Image, header: Header, wal: Wal) -> Observ
     if strange:
         return replace(
             seen,
-            schema_fault=phrase(
-                Detail.SCHEMA_STRANGE,
-                "what the schema says of {name} makes nothing; SQLite refuses to open such a file",
+            schema_fault=Detail.SCHEMA_STRANGE(
                 name=strange,
             ),
         )
@@ -395,15 +374,14 @@ def _astray(path: str, real: str, fd: int) -> str:
         return ""
     maker = astray(path, os.fstat(fd).st_uid)
     if not maker and os.path.exists(place := f"/proc/self/fd/{fd}") and os.readlink(place) != real:
-        return phrase(Detail.EXCHANGED, "it was exchanged for another file while it was looked at")
+        return Detail.EXCHANGED()
     if not maker:
         return ""
     try:
         name = pwd.getpwuid(maker).pw_name
     except KeyError:
         name = f"user {maker}"
-    english = "a link of {who}'s leads to a file of another user; root does not look at it. Put the file itself there"
-    return phrase(Detail.LED_ASTRAY, english, who=name)
+    return Detail.LED_ASTRAY(who=name)
 
 
 def _repair(path: str) -> RepairState:

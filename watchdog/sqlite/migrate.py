@@ -16,7 +16,7 @@ from watchdog.sqlite import sandbox
 from watchdog.sqlite.backup import snapshot
 from watchdog.sqlite.format import MAGIC
 from watchdog.sqlite.inspect import look, observe
-from watchdog.sqlite.notes import RepairNote, note
+from watchdog.sqlite.notes import RepairNote
 from watchdog.sqlite.readonly import uri
 from watchdog.sqlite.schema import (
     Column,
@@ -80,7 +80,7 @@ def migrate(
             f"{path}: its schema is newer than that of {reference.name}; nothing was changed, and nothing should be"
         )
     if not verdict.missing:
-        return MigrateReport(path, reference.name, says=(note(RepairNote.NO_COLUMN_MISSING),))
+        return MigrateReport(path, reference.name, says=(RepairNote.NO_COLUMN_MISSING(),))
     objects = reference.objects[verdict.kind]
     if dry_run:
         plan = list(_plan(objects, {(table, column) for table, column, _ in verdict.missing}, only))
@@ -89,7 +89,7 @@ def migrate(
             reference.name,
             tuple(f"{table}.{column.name} {column.type}" for table, column, why in plan if not why),
             cannot=tuple(f"{table}.{column.name}: {why}" for table, column, why in plan if why),
-            says=(note(RepairNote.DRY_RUN),),
+            says=(RepairNote.DRY_RUN(),),
         )
     taken = snapshot(path, backups)
     if not taken.ok:

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 from watchdog.errors import WatchdogError
 from watchdog.sqlite import openers as holders
 from watchdog.sqlite.backup import give, write_json
-from watchdog.sqlite.notes import RepairNote, note
+from watchdog.sqlite.notes import RepairNote
 from watchdog.system.files import fsync
 from watchdog.system.lock import take
 from watchdog.system.privileges import as_owner
@@ -388,7 +388,7 @@ def _undo(path: str, now: datetime) -> UndoReport:
             if not manifest.undone and (manifest.healed or not os.path.exists(path))
         ]
         if not healed:
-            return UndoReport(path, False, (note(RepairNote.NO_UNDO, path=path),))
+            return UndoReport(path, False, (RepairNote.NO_UNDO(path=path),))
         folder, manifest = healed[0]
         name = os.path.basename(path)
         if hashes_of(str(folder / name)) != manifest.hashes:
@@ -419,8 +419,8 @@ def _undo(path: str, now: datetime) -> UndoReport:
             path,
             True,
             (
-                note(RepairNote.UNDONE, at=manifest.at, why=manifest.why or note(RepairNote.DAMAGED)),
-                *([note(RepairNote.REPLACED, path=kept)] if kept else []),
+                RepairNote.UNDONE(at=manifest.at, why=manifest.why or RepairNote.DAMAGED()),
+                *([RepairNote.REPLACED(path=kept)] if kept else []),
             ),
             kept,
         )

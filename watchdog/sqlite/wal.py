@@ -6,7 +6,6 @@ import os
 import struct
 from collections.abc import Mapping
 
-from watchdog.model import phrase
 from watchdog.sqlite.faults import Detail
 from watchdog.sqlite.format import SIZES
 from watchdog.values import dataclass, field, replace
@@ -41,7 +40,7 @@ def read_wal(fd: int, most: int = 0, verify: bool = True) -> Wal:
     if len(head) < 32:
         return Wal(
             size=size,
-            fault=phrase(Detail.WAL_SHORT, "the -wal has {size} bytes, less than its own header", size=size),
+            fault=Detail.WAL_SHORT(size=size),
         )
     magic, _, page_size, _, salt1, salt2, sum1, sum2 = struct.unpack(">8I", head)
     order = ">" if magic & 1 else "<"
@@ -49,8 +48,7 @@ def read_wal(fd: int, most: int = 0, verify: bool = True) -> Wal:
     if not sound:
         known = _chain(fd, size, head) if verify else None
         if known is None:
-            english = "the header of the -wal is damaged; SQLite ignores such a WAL"
-            return Wal(size=size, fault=phrase(Detail.WAL_IGNORED, english))
+            return Wal(size=size, fault=Detail.WAL_IGNORED())
         page_size, order, (salt1, salt2), (sum1, sum2) = known
     frames: dict[int, int] = {}
     pending: dict[int, int] = {}
