@@ -21,7 +21,7 @@ from machines import ARGV, Machine, incident, propose, run_of, said, waits_for
 from machines import ROOT_FACTS as FACTS
 from machines import ask as ask_for
 
-from watchdog.approval.channels.own_bot import same_bot
+from watchdog.approval.channels.own_bot import refused
 from watchdog.cli import main
 from watchdog.config import rules as rule_files
 from watchdog.config.read_settings import load_settings
@@ -730,7 +730,7 @@ def test_a_pipe_or_nonsense_in_the_home_holds_no_question(tmp_path):
     os.mkfifo(tmp_path / ".env")
     (tmp_path / "gateway.pid").write_text("[" * 100_000)
     channel = Channel("telegram", "https://api.telegram.org", (), Secret("12345:" + "x" * 30))
-    assert same_bot(channel, tmp_path) == ""
+    assert refused(channel, tmp_path) == ""
 
 
 def test_a_store_that_is_full_is_told_as_that_and_not_as_our_fault(tmp_path):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from watchdog.approval import record as approval
 from watchdog.approval.channels import base as channels
-from watchdog.approval.channels.base import ChannelError
 from watchdog.model import Outcome, OutcomeKind, Plan, plain
 from watchdog.notify.choose import Proposal
 from watchdog.notify.context import MessageContext
@@ -136,17 +134,13 @@ def close(
 
 def tell_places(question: Question, end: EndText, messenger: Messenger) -> tuple[tuple[str, ...], list[str]]:
     """A message to every place that was asked: the places that have it, and lines about the others."""
-    settings, notes, told_at = messenger.settings, [], []
+    notes, told_at = [], []
     text = f"{headline(end.title, messenger.context.words)}\n{end.body}"
     asked = {place.name: place for place in question.places}
-    for channel in settings.replies.channels:
-        kind = channels.module(channel)
-        for name in kind.places(channel):
-            if name in asked:
-                tell = partial(kind.tell, channel, name, asked[name].receipt, text)
-                try:
-                    channels.bounded(channel, tell)
-                    told_at.append(name)
-                except ChannelError as error:
-                    notes.append(f"{name} could not be told: {fit(str(error))}")
+    for channel, name in channels.places(messenger.settings.replies):
+        if name in asked:
+            if why := channels.tell(channel, name, asked[name].receipt, text):
+                notes.append(f"{name} could not be told: {why}")
+            else:
+                told_at.append(name)
     return tuple(told_at), notes

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from watchdog.approval import record as approval
 from watchdog.approval.channels import base as channels
 from watchdog.approval.channels.base import ChannelError, QuestionText
-from watchdog.approval.channels.own_bot import same_bot
+from watchdog.approval.channels.own_bot import refused
 from watchdog.approval.ends import is_drill
 from watchdog.config.settings import Channel, NotifySettings
 from watchdog.errors import WatchdogError
@@ -148,8 +148,7 @@ def reached(places: Collection[str], settings: NotifySettings) -> frozenset[str]
     """The targets that lead to one of these places: their readers have the message already."""
     addresses = [
         channels.module(channel).address(channel, name)
-        for channel in settings.replies.channels
-        for name in channels.module(channel).places(channel)
+        for channel, name in channels.places(settings.replies)
         if name in places
     ]
     found = []
@@ -245,8 +244,3 @@ def _asked(code: str, channel: Channel, asking: Asking) -> QuestionText:
         refuse_label=context.text("answer.button_refuse"),
         urgent=notification.severity == "critical",
     )
-
-
-def refused(channel: Channel, home: Path) -> str:
-    """Why a channel must not be used at all; empty when it may."""
-    return same_bot(channel, home) if channel.kind == "telegram" else ""

@@ -249,9 +249,5 @@ def _reply_to(result: ReplyResult, channel: Channel, text: str) -> list[str]:
     """To the one who answered: a button is released, a wrong answer is explained."""
     if result.ok and not result.reply.handle:
         return []  # told with all the others
-    tell = partial(channels.module(channel).tell, channel, result.reply.place, result.reply.handle, text)
-    try:
-        channels.bounded(channel, tell)
-    except ChannelError as error:
-        return [fit(str(error))]
-    return []
+    why = channels.tell(channel, result.reply.place, result.reply.handle, text)
+    return [why] if why else []

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from watchdog.approval.channels import base as replies
-from watchdog.approval.questions import refused
+from watchdog.approval.channels.own_bot import refused
 from watchdog.cli.command import a_duration, command, flag, number_of, option
 from watchdog.cli.context import (
     CONFIG,

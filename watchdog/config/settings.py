@@ -168,6 +168,11 @@ class Channel:
     time_limit: timedelta = timedelta(seconds=10)
 
     @property
+    def secret(self) -> str:
+        """The token itself; '' where there is none."""
+        return self.token.reveal() if self.token else ""
+
+    @property
     def unmatched(self) -> tuple[Approver, ...]:
         """Approvers whose id no answer can bear: a name where Telegram sends a number."""
         ids = self.form.ids

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from watchdog import __version__
-from watchdog.approval.questions import refused
+from watchdog.approval.channels.own_bot import refused
 from watchdog.config.rules import unknown_auto
 from watchdog.errors import ConfigError, WatchdogError
 from watchdog.gateway.machine import Machine, measure_machine

@@ -12,8 +12,8 @@ from datetime import timedelta
 from watchdog import approval
 from watchdog.approval import record
 from watchdog.approval.channels import base as channels
+from watchdog.approval.channels.own_bot import refused
 from watchdog.approval.ends import DRILL
-from watchdog.approval.questions import refused
 from watchdog.approval.replies import Patience
 from watchdog.errors import WatchdogError
 from watchdog.job import Job

@@ -10,7 +10,7 @@ import pytest
 from phones import TOKEN, OnMatrix, OnNtfy, OnTelegram, settings
 from talk import NOW, Change, Matrix, Ntfy, Telegram, code_in, hear, incident, plan, report, running, tell
 
-from watchdog.approval.channels.own_bot import same_bot
+from watchdog.approval.channels.own_bot import refused
 from watchdog.config.settings import Channel, Secret
 from watchdog.store import Store
 from watchdog.store import plans as rows
@@ -61,14 +61,14 @@ def test_the_number_of_our_bot_with_a_made_up_secret_does_not_close_the_channel(
     (tmp_path / name).write_text(
         f"TELEGRAM_BOT_TOKEN={TOKEN.partition(':')[0]}:AAHforgedforgedforgedforgedforged12\n"
     )
-    assert same_bot(Channel("telegram", "", (), Secret(TOKEN)), tmp_path) == ""
+    assert refused(Channel("telegram", "", (), Secret(TOKEN)), tmp_path) == ""
 
 
 def test_the_gateways_token_is_found_in_environments(tmp_path, monkeypatch: pytest.MonkeyPatch):
     channel = Channel("telegram", "http://127.0.0.1:1", (), Secret(TOKEN))
-    assert same_bot(channel, tmp_path) == ""
+    assert refused(channel, tmp_path) == ""
     monkeypatch.setenv("TELEGRAM_BOT_TOKEN", TOKEN)
-    assert "TELEGRAM_BOT_TOKEN of this environment" in same_bot(channel, tmp_path)
+    assert "TELEGRAM_BOT_TOKEN of this environment" in refused(channel, tmp_path)
 
 
 def test_the_gateways_token_is_found_in_the_environment_of_its_process(tmp_path):
@@ -82,14 +82,14 @@ def test_the_gateways_token_is_found_in_the_environment_of_its_process(tmp_path)
     ) as gateway:
         assert gateway.stdout and gateway.stdout.readline() == b"up\n"
         (tmp_path / "gateway.pid").write_text(json.dumps({"pid": gateway.pid}))
-        assert f"process {gateway.pid}" in same_bot(Channel("telegram", "", (), Secret(TOKEN)), tmp_path)
+        assert f"process {gateway.pid}" in refused(Channel("telegram", "", (), Secret(TOKEN)), tmp_path)
         gateway.communicate()
 
 
 @pytest.mark.parametrize("pid", ["1e999", "[" * 5000, '"x"', "{}"])
 def test_a_pid_file_of_nonsense_is_no_reason_to_refuse_a_bot(tmp_path, pid):
     (tmp_path / "gateway.pid").write_text('{"pid": ' + pid + "}")
-    assert same_bot(Channel("telegram", "", (), Secret(TOKEN)), tmp_path) == ""
+    assert refused(Channel("telegram", "", (), Secret(TOKEN)), tmp_path) == ""
 
 
 def test_two_programs_on_one_bot_are_told_apart_from_other_faults(store):

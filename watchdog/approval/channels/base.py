@@ -15,15 +15,17 @@ table of tests in tests/approval/channels.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
-from watchdog.config.settings import Channel
+from watchdog.config.settings import Channel, ReplySettings
 from watchdog.errors import WatchdogError
 from watchdog.model import Plan
+from watchdog.notify.sanitize import fit
 
 LONG = 200  # characters of an answer; "approve CODE" is 16
 Value = TypeVar("Value")
@@ -91,6 +93,20 @@ def module(channel: Channel) -> ChannelKind:
     """The module of a channel, imported when it is first needed."""
     found: Any = import_module(f"watchdog.approval.channels.{channel.kind}")
     return found
+
+
+def places(settings: ReplySettings) -> Iterator[tuple[Channel, str]]:
+    """Every place where a question may go, with its channel."""
+    return ((channel, name) for channel in settings.channels for name in module(channel).places(channel))
+
+
+def tell(channel: Channel, place: str, receipt: str, text: str) -> str:
+    """Tell a place the end of a question; why it could not be told, '' when it was."""
+    try:
+        bounded(channel, partial(module(channel).tell, channel, place, receipt, text))
+    except ChannelError as error:
+        return fit(str(error))
+    return ""
 
 
 def bounded(channel: Channel, call: Callable[[], Value], seconds: float | None = None) -> Value:

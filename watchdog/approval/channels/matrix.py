@@ -159,6 +159,5 @@ def _room(channel: Channel) -> str:
 
 
 def _call(channel: Channel, method: str, path: str, body: Any = None, wait: float = 0.0) -> dict[str, Any]:
-    token = channel.token.reveal() if channel.token else ""
-    request = Request(method, f"{channel.server}/_matrix/client/v3/{path}", body, token, wait)
+    request = Request(method, f"{channel.server}/_matrix/client/v3/{path}", body, channel.secret, wait)
     return mapping(channel, fetch(channel, request))

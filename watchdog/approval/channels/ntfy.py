@@ -61,7 +61,7 @@ def collect(channel: Channel, cursor: str, wait: float) -> Collected:
         place = f"ntfy/{approver.name}"
         topic = _topic(channel, place)
         url = f"{channel.server}/{topic}{ANSWERS}/json?poll=1&since={since.get(approver.name, '10m')}"
-        answer = fetch(channel, Request("GET", url, token=_token(channel)))
+        answer = fetch(channel, Request("GET", url, token=channel.secret))
         for line in answer.splitlines()[:20_000]:
             try:
                 entry = json.loads(line)
@@ -90,7 +90,7 @@ def address(channel: Channel, place: str) -> tuple[str, ...]:
 
 def _publish(channel: Channel, message: Mapping[str, object]) -> str:
     """The id that ntfy gave the message."""
-    request = Request("POST", channel.server, message, _token(channel))
+    request = Request("POST", channel.server, message, channel.secret)
     return str(mapping(channel, fetch(channel, request)).get("id", ""))[:64]
 
 
@@ -100,7 +100,3 @@ def _topic(channel: Channel, place: str) -> str:
     if not _TOPIC.fullmatch(topic):
         raise ChannelError(f"{place}: a topic is up to 57 letters, digits, _ and - (the value is not shown)")
     return topic
-
-
-def _token(channel: Channel) -> str:
-    return channel.token.reveal() if channel.token else ""

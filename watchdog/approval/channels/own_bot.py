@@ -12,14 +12,14 @@ from watchdog.system.files import read_text
 _LONGEST = 1_000_000  # bytes of a file that may hold the token
 
 
-def same_bot(channel: Channel, home: Path) -> str:
-    """Why this token must not be used: it is the gateway's; empty when it is not.
+def refused(channel: Channel, home: Path) -> str:
+    """Why a channel must not be used at all: its token is the gateway's; empty when it may.
 
     Only the whole token counts. The number before its colon is known to everyone who sees the bot, and the
     agent writes these files: with a made-up token of that number it could close the channel. A bot has one
     valid token, so another is no rival.
     """
-    token = channel.token.reveal() if channel.token else ""
+    token = channel.secret if channel.kind == "telegram" else ""
     for name, text in _where_the_gateway_keeps_it(home):
         if token and token in text:
             return (

@@ -78,9 +78,9 @@ def tell(channel: Channel, place: str, receipt: str, text: str) -> None:
 
 
 def _connected(channel: Channel, wait: float = 0) -> Any:
-    if channel.token is None:
+    if not channel.secret:
         raise ChannelError("postgres: there is no address")
-    return postgres.connected(channel.token.reveal(), channel.time_limit.total_seconds(), wait=wait)
+    return postgres.connected(channel.secret, channel.time_limit.total_seconds(), wait=wait)
 
 
 def _ids(cursor: str) -> set[int]:

@@ -89,7 +89,7 @@ def tell(channel: Channel, place: str, receipt: str, text: str) -> None:
 
 
 def address(channel: Channel, place: str) -> tuple[str, ...]:
-    return (channel.token.reveal() if channel.token else "", _chat(channel, place))
+    return (channel.secret, _chat(channel, place))
 
 
 def _reply(channel: Channel, update: dict[str, Any]) -> Reply | None:
@@ -113,7 +113,7 @@ def _chat(channel: Channel, place: str) -> str:
 
 
 def _call(channel: Channel, method: str, **fields: Any) -> Any:
-    token = channel.token.reveal() if channel.token else ""
+    token = channel.secret
     if not re.fullmatch(r"\d{5,15}:[A-Za-z0-9_-]{20,80}", token):
         raise ChannelError(
             "telegram: the token does not look like one of @BotFather's (the value is not shown)"
