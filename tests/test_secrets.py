@@ -271,6 +271,13 @@ SECRETS = [
     ("a password of a command", "login --password abcd12345678 --user x"),
     ("a password in Chinese", "密码：abcd12345678"),
     ("a payment card", "4111 1111 1234 5678"),
+    ("a password in a sentence", "the password is abcd12345678"),
+    ("a password in a Chinese sentence", "密码是abcd12345678"),
+    ("a password for curl", "curl -u admin:abcd12345678 https://example.org"),
+    ("a short name of a password", "pwd=abcd12345678"),
+    ("a session of a web site", f"SESSDATA=x; bili_jct={HEX32}"),
+    ("Azure", f"Ocp-Apim-Subscription-Key: {HEX32}"),
+    ("a private key by its id", f"private_key_id: {HEX32}01234567"),
 ]
 PLAIN = [
     "a hash in a sentence: sha256 " + HEX32 + HEX32,
@@ -292,6 +299,8 @@ PLAIN = [
     "File /usr/lib/python3/dist-packages/Hermes/Gateway/Platforms/QQBot2/adapter.py",
     "0 of 12 chats, 08:41 to 09:02, 0.19.0, 05-19 10:41",
     "seq 12 34 56 78, rowid 0123, pages 100 200 300",
+    "PWD=/home/hermes the password is wrong, tried 3 times",
+    "journalctl --user -u hermes-gateway.service",
 ]
 
 

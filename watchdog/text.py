@@ -197,6 +197,11 @@ _SECRETS = (
         r"\1 [secret]",
     ),
     (
+        r"(?i)((?:passw(?:or)?d|passphrase|密码)\s{0,3}(?:is|was|[是为])\s{0,3}['\"]?)(?=[^\s'\"]{0,60}\d)[^\s'\"]{4,}"
+        r"|(?<!\S)((?:-u ?|--user[ =])[^\s:/]{1,40}:)(?!\[secret\])[^\s'\"]{4,}",
+        lambda found: f"{found[1] or found[2]}[secret]",
+    ),
+    (
         r"(?i)(?<!\S)(--(?:password|passphrase|secret|token|api-key)\s{1,3}['\"]?)(?![\[-])[^\s'\"]{4,}",
         r"\1[secret]",
     ),
@@ -216,7 +221,8 @@ _SECRETS = (
         r"\1[secret]",
     ),
     (
-        r"(?i)((?:token(?!s\b)|secret|(?<!NO)passw(?:or)?d|passphrase|密[码钥]|api[_-]?key|access[_-]?key|authorization|cookie|credential)"
+        r"(?i)((?:token(?!s\b)|secret|(?<!NO)passw(?:or)?d|passphrase|密[码钥]|(?:api|access|account|private|signing|subscription)[_-]?key|authorization|cookie|credential"
+        r"|sess(?:data|ionid)|csrf|_jct|(?<![a-z])pwd(?=\s{0,4}[=:]\s{0,4}[^\s/]))"
         r"[\w-]{0,40}['\"]?\s{0,4}[=:：]\s{0,4}['\"]?)(?!\[(?:secret|e-mail|phone|number)\])"
         r"(?!(?:bearer|basic|token|key) \[secret\])[^\s'\",;&}]{4,}",
         r"\1[secret]",
