@@ -10,12 +10,14 @@ import shlex
 import shutil
 import sqlite3
 import subprocess
+import threading
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
 
 import pytest
+from effort import rounds
 from homes import BOOK, NOW
 from machines import ARGV, Machine, incident, propose, run_of, said, waits_for
 from machines import ROOT_FACTS as FACTS
@@ -54,6 +56,7 @@ from watchdog.steps import bare_process as bare
 from watchdog.steps.common import UnfitFact, fill
 from watchdog.store import Store
 from watchdog.store import plans as rows
+from watchdog.system.files import read_small
 from watchdog.system.privileges import ANYONE, hands
 from watchdog.system.procfs import command_of, start_time_of
 
@@ -214,6 +217,62 @@ def test_root_looks_through_no_link_of_the_agents_at_somebody_elses_file(home, p
         assert told.grade == "unknown" and told.fault == (
             "a link of nobody's leads to a file of another user; root does not look at it. Put the file itself there"
         )
+
+
+@as_root
+@pytest.mark.parametrize("name", ["logs", "logs/agent.log", "gateway.pid"])
+def test_root_reads_no_log_and_no_file_of_somebody_elses_through_a_link_of_the_agents(home, place, name):
+    vault = place / "vault"
+    vault.mkdir(mode=0o700)
+    line = "2026-11-16 10:00:00,000 ERROR gateway.run: private"
+    for made in (vault / "agent.log", vault / "gateway.log", vault / "gateway.pid"):
+        made.write_text('{"argv": ["private"]}' if made.suffix == ".pid" else line)
+    (home / "logs").mkdir() if name != "logs" else None
+    (home / name).symlink_to(vault if name == "logs" else vault / Path(name).name)
+    os.chown(home / name, AGENT, AGENT, follow_symlinks=False)
+    report = check(run_of(BOOK, None, NOW, Sources(home, zone=UTC)), NOW.replace(hour=0))
+    assert "private" not in repr(report)
+    if name != "gateway.pid":
+        assert "a link of another user leads to a file that is not theirs" in report.blind["agent.log"]
+
+
+@as_root
+def test_root_opens_nothing_of_somebody_elses_while_folders_are_exchanged_for_links(home, place):
+    """The agent swaps its folder for a link and back as fast as it can; root opens, looks and backs up meanwhile."""
+    vault = place / "vault"
+    vault.mkdir(mode=0o700)
+    forged(vault / "state.db", "CREATE TABLE messages(id)")
+    for folder, word in ((vault, b"private"), (home / "in", b"agent")):
+        folder.mkdir(exist_ok=True)
+        (folder / "agent.log").write_bytes(word)
+    (home / "in" / "state.db").write_bytes(SECRET)
+    for made in (home / "in", home / "in" / "agent.log", home / "in" / "state.db"):
+        os.chown(made, AGENT, AGENT)
+    assert look(vault / "state.db").grade == "drifted", "what root would see there"
+    (home / "link").symlink_to(vault)
+    os.chown(home / "link", AGENT, AGENT, follow_symlinks=False)
+    over = threading.Event()
+
+    def swap() -> None:
+        while not over.is_set():
+            for old, new in (("in", "out"), ("link", "in"), ("in", "link"), ("out", "in")):
+                os.rename(home / old, home / new)
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    seen, grades = set(), set()
+    try:
+        for _ in range(rounds(300)):
+            with suppress(OSError):
+                seen.add(read_small(home / "in" / "agent.log"))
+            with suppress(OSError):
+                grades.add(look(home / "in" / "state.db").grade)
+            copied = snapshot(home / "in" / "state.db", place / "state" / "backups")
+            assert not copied.ok and not copied.rows, copied
+    finally:
+        over.set()
+        thread.join()
+    assert b"private" not in seen and grades <= {"unknown", "broken"}
 
 
 @as_root

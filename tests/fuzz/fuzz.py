@@ -115,7 +115,9 @@ def salvage(data: bytes) -> None:
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
     with suppress(WatchdogError, OSError, sqlite3.Error, Bad):
-        scan(DatabaseRepair(os.fspath(path), os.fspath(work), "state", releases()[-1]), lambda text: None)
+        scan(
+            DatabaseRepair(os.fspath(path), os.fspath(work), "state", releases()[-1]), lambda text: None, None
+        )
 
 
 def text(data: bytes) -> None:
@@ -243,7 +245,7 @@ def seeds(name: str) -> list[bytes]:
 def _databases() -> list[bytes]:
     made = []
     for mode in ("delete", "wal"):
-        path = FOLDER / f"seed-{mode}.db"
+        path = Path(tempfile.mkdtemp(dir=FOLDER), "seed.db")
         db = sqlite3.connect(path)
         db.execute("PRAGMA page_size=512")
         db.execute(f"PRAGMA journal_mode={mode}")

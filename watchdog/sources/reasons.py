@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from watchdog.model import Phrase, phrase
 from watchdog.sources.logfile import OutOfTime
+from watchdog.system.files import LedAstray
 from watchdog.values import StrPath
 
 
@@ -15,6 +16,7 @@ class Unreadable(StrEnum):
 
     NO_SUCH_FILE = "blind.no-such-file"
     NO_PERMISSION = "blind.no-permission"
+    LED_ASTRAY = "blind.led-astray"
     ROOT_REFUSED = "blind.root-refused"
     NO_REGULAR_FILE = "blind.no-regular-file"
     OUT_OF_TIME = "blind.out-of-time"
@@ -29,6 +31,11 @@ def why_unreadable(error: OSError, path: StrPath) -> Phrase:
     """What a person must know about this error."""
     if isinstance(error, FileNotFoundError):
         return phrase(Unreadable.NO_SUCH_FILE, "no such file ({path}); is HERMES_HOME right?", path=str(path))
+    if isinstance(error, LedAstray):
+        english = (
+            "a link of another user leads to a file that is not theirs ({path}); root does not look at it"
+        )
+        return phrase(Unreadable.LED_ASTRAY, english, path=str(path))
     if isinstance(error, PermissionError):
         english = "permission denied ({path}); run as the gateway's user"
         if os.getuid():

@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import sqlite3
-import stat
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -27,7 +26,7 @@ from watchdog.sqlite.inspect import look, observe
 from watchdog.sqlite.lineage import ACCEPTED, began_anew, last_good, mark_of
 from watchdog.sqlite.readonly import Moved, connect, place
 from watchdog.sqlite.schema import CORE, kind_of
-from watchdog.system.files import fsync
+from watchdog.system.files import fsync, open_regular
 from watchdog.system.lock import no_hurry
 from watchdog.system.privileges import as_owner, astray
 from watchdog.system.progress import on_a_terminal
@@ -144,19 +143,21 @@ def snapshot(
     pace: Pace = AT_ONCE,
 ) -> SnapshotReport:
     """Take a backup, check it, and only then let it take the place of the oldest."""
-    given, path = path, os.path.realpath(path)
-    place_for = Path(folder) if folder else folder_for(path)
+    given, path = path, os.path.abspath(path)
     now = now or datetime.now(UTC)
     try:
+        path = os.path.realpath(given)
+        place_for = Path(folder) if folder else folder_for(path)
         size = os.path.getsize(path) + (
             os.path.getsize(path + "-wal") if os.path.exists(path + "-wal") else 0
         )
-        owner = os.stat(path)
+        with open_regular(given) as file:
+            owner = os.fstat(file.fileno())
+        if not os.path.samestat(owner, os.stat(path)):
+            return SnapshotReport(path, False, f"cannot back up {path}: {EXCHANGED}")
     except OSError as error:
         return SnapshotReport(path, False, f"cannot back up {path}: {error.strerror}")
-    if not stat.S_ISREG(owner.st_mode):  # a pipe would hold us for ever
-        return SnapshotReport(path, False, f"cannot back up {path}: it is not a file")
-    if led := _led_astray(given, owner.st_uid) or _led_astray(place_for, _owner_above(place_for)):
+    if led := _led_astray(place_for):
         return SnapshotReport(path, False, f"cannot back up {path}: {led}")
     try:
         with as_owner(place_for):
@@ -189,7 +190,7 @@ def _take(path: str, folder: Path, now: datetime, owner: os.stat_result, pace: P
     _remove_leftovers(folder, os.path.basename(path), now)
     try:
         try:
-            copied = _copy(path, part, pace)
+            copied = _copy(path, part, owner, pace)
         except sandbox.TookTooLong as error:
             copied = Copied(
                 f"{error}: the machine is busy, or something in the file makes SQLite work without end"
@@ -230,6 +231,7 @@ def _take(path: str, folder: Path, now: datetime, owner: os.stat_result, pace: P
     return report
 
 
+EXCHANGED = "it was exchanged for another file while it was looked at"
 CHECKING = "checking the copy"  # the child is done with copying
 BLOCK = 1 << 18
 PATIENCE = 60.0  # seconds for the locks of a busy writer
@@ -245,7 +247,7 @@ class Copied:
     digest: str = ""
 
 
-def _copy(path: str, part: Path, pace: Pace) -> Copied:
+def _copy(path: str, part: Path, owner: os.stat_result, pace: Pace) -> Copied:
     """A live copy, made and checked in a child.
 
     What root would read and make beside the database, its owner does; root only takes over the bytes, while the
@@ -254,6 +256,8 @@ def _copy(path: str, part: Path, pace: Pace) -> Copied:
     digest = ""
     with part.open("r+b", buffering=0) as out, as_owner(path) as other, ExitStack() as files:
         target = part
+        if other and owner.st_uid not in (0, os.geteuid()):
+            raise WatchdogError(EXCHANGED)
         if other:
             folder = tempfile.TemporaryDirectory(
                 prefix=f".{os.path.basename(path)}.look-", dir=os.path.dirname(path)
@@ -379,18 +383,13 @@ def _remove_leftovers(folder: Path, name: str, now: datetime) -> None:
                 leftover.unlink()
 
 
-def _led_astray(path: str | os.PathLike, owner: int) -> str:
-    """Why root must not follow this path; '' when it may."""
-    maker = astray(path, owner)
-    return f"a link of user {maker} leads {os.fspath(path)} to a folder of another user" if maker else ""
-
-
-def _owner_above(folder: Path) -> int:
-    """Whose the folder is, or the next one above it that exists."""
+def _led_astray(folder: Path) -> str:
+    """Why root must not follow the way to this folder; '' when it may."""
     real = os.path.realpath(folder)
     while not os.path.exists(real):
         real = os.path.dirname(real)
-    return os.stat(real).st_uid
+    maker = astray(folder, os.stat(real).st_uid)
+    return f"a link of user {maker} leads {folder} to a folder of another user" if maker else ""
 
 
 def _less_than_before(path: str, folder: Path, copy: Path, rows: Mapping[str, int]) -> str:

@@ -39,7 +39,7 @@ from watchdog.sqlite.journal import Journal, read_journal
 from watchdog.sqlite.lineage import numbering
 from watchdog.sqlite.schema import CORE, NEWEST_STATE_VERSION, is_making, is_virtual, kind_of, nearest
 from watchdog.sqlite.wal import Wal, read_shm, read_wal
-from watchdog.system.privileges import astray
+from watchdog.system.files import LedAstray, open_for_reading
 from watchdog.values import TYPE_CHECKING, Any, replace
 
 if TYPE_CHECKING:
@@ -185,10 +185,12 @@ def observe(path: str, taken: holders.Scan | None = None, tries: int = TRIES) ->
     )
     try:
         with ExitStack() as files:
-            fd = _open(real, files)
-            if why := _astray(path, real, fd):
-                return replace(seen, size=0, unknown=why)
+            fd = _open(path, files)
+            if not os.path.samestat(os.fstat(fd), os.stat(real)):
+                return replace(seen, size=0, unknown=Detail.EXCHANGED())
             return _read(seen, fd, real, files)
+    except LedAstray as error:
+        return replace(seen, size=0, unknown=_led_astray(error))
     except PermissionError:
         return replace(seen, unknown=Detail.NO_PERMISSION())
     except OSError as error:
@@ -363,24 +365,16 @@ def _deleted(path: str, taken: holders.Scan | None) -> tuple[tuple[int, str, str
 
 
 def _open(path: str, files: ExitStack) -> int:
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    fd = open_for_reading(path)
     files.callback(os.close, fd)
     return fd
 
 
-def _astray(path: str, real: str, fd: int) -> str:
-    """Why root should not read what it has just opened: a link by a user of the home may lead to any file."""
-    if os.geteuid() != 0:
-        return ""
-    maker = astray(path, os.fstat(fd).st_uid)
-    if not maker and os.path.exists(place := f"/proc/self/fd/{fd}") and os.readlink(place) != real:
-        return Detail.EXCHANGED()
-    if not maker:
-        return ""
+def _led_astray(error: LedAstray) -> str:
     try:
-        name = pwd.getpwuid(maker).pw_name
+        name = pwd.getpwuid(error.maker).pw_name
     except KeyError:
-        name = f"user {maker}"
+        name = f"user {error.maker}"
     return Detail.LED_ASTRAY(who=name)
 
 

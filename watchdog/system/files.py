@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import IO
 
 SMALL = 200_000  # bytes; no state or unit file of Hermes comes near
+LINKS = 40  # on the way to a file, as many as the kernel follows
 
 
 def working_folder() -> str:
@@ -24,6 +25,65 @@ def working_folder() -> str:
         return os.getcwd()
     except OSError:
         return "/"
+
+
+class LedAstray(OSError):
+    """Root did not open a file, because a link of another user (`maker`) leads to a file that is not theirs."""
+
+    def __init__(self, path: StrPath, maker: int):
+        super().__init__(errno.EPERM, f"a link of user {maker} leads to a file of another user", str(path))
+        self.maker = maker
+
+
+def open_for_reading(path: StrPath, flags: int = 0) -> int:
+    """A descriptor; as root only of a file that no link of another user than its owner leads to."""
+    flags |= os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+    fd = os.open(path, flags)
+    if os.geteuid() != 0:
+        return fd  # who is not root sees no more than they may
+    with suppress(OSError):
+        if os.readlink(f"/proc/self/fd/{fd}") == os.path.abspath(path):
+            return fd  # nearly always: no link is on the way to what is open
+    os.close(fd)
+    return _open_through_links(path, flags)
+
+
+def _open_through_links(path: StrPath, flags: int) -> int:
+    """The way to a file, part by part: each is held open, so what is exchanged meanwhile leads nowhere else."""
+    left, makers, links = _parts(os.path.abspath(path)), set(), 0
+    at = os.open("/", os.O_PATH | os.O_CLOEXEC)
+    try:
+        while left:
+            name = left.pop()
+            part = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+            status = os.fstat(part)
+            if stat.S_ISLNK(status.st_mode):
+                target = os.readlink("", dir_fd=part)
+                os.close(part)
+                links += 1
+                if links > LINKS or (not left and flags & os.O_NOFOLLOW):
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+                makers.add(status.st_uid)
+                left += _parts(target)
+                if not target.startswith("/"):
+                    continue
+                part = os.open("/", os.O_PATH | os.O_CLOEXEC)
+            os.close(at)
+            at = part
+        # Opened anew by its descriptor: it is the file that was reached, by whatever name it goes now.
+        fd = os.open(f"/proc/self/fd/{at}", flags & ~os.O_NOFOLLOW)
+    finally:
+        os.close(at)
+    known = {0, os.stat("/").st_uid, os.fstat(fd).st_uid}  # in a user namespace the host's root has no number
+    if others := makers - known:
+        os.close(fd)
+        raise LedAstray(path, max(others))
+    return fd
+
+
+def _parts(path: str) -> list[str]:
+    """The parts of a path, the first one last."""
+    return [part for part in path.split("/") if part and part != "."][::-1]
 
 
 def open_regular(path: StrPath, buffering: int = 0, follow: bool = True) -> IO[bytes]:
@@ -35,8 +95,7 @@ def open_regular(path: StrPath, buffering: int = 0, follow: bool = True) -> IO[b
 
 
 def _open_regular(path: StrPath, follow: bool) -> int:
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
-    fd = os.open(path, flags)
+    fd = open_for_reading(path, 0 if follow else os.O_NOFOLLOW)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise IsADirectoryError(errno.EISDIR, "is not a regular file", str(path))

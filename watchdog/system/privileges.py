@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from watchdog.errors import WatchdogError
+from watchdog.system.files import LINKS
 from watchdog.values import StrPath
 
 ANYONE = -1
-_LINKS = 40  # as many as the kernel follows
 
 
 def hands(folder: str | os.PathLike[str]) -> frozenset[int]:
@@ -60,7 +60,7 @@ def _way(path: str | os.PathLike[str]) -> Iterator[tuple[os.stat_result, bool]]:
         yield status, not left
         if stat.S_ISLNK(status.st_mode):
             links += 1
-            if links > _LINKS:
+            if links > LINKS:
                 break
             target = os.readlink(walked)
             walked = "/" if target.startswith("/") else os.path.dirname(walked)
