@@ -118,6 +118,11 @@ def print_json(value: object) -> None:
     print()
 
 
+def typed_code(args: argparse.Namespace) -> str:
+    """The code on the command line; with - from standard input, so that no process list shows it."""
+    return sys.stdin.readline(200).strip() if args.code == "-" else str(args.code)
+
+
 def complain(message: object) -> None:
     """An error for people, on stderr."""
     print(f"hermes-watchdog: {message}", file=sys.stderr)

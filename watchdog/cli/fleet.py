@@ -6,12 +6,11 @@ Every text of another host is made harmless before it is shown.
 from __future__ import annotations
 
 import argparse
-import sys
 from datetime import timedelta
 from typing import Any
 
 from watchdog.cli.command import command, flag, option, parts_of
-from watchdog.cli.context import WELL, WRONG, job_of, print_json, show
+from watchdog.cli.context import WELL, WRONG, job_of, print_json, show, typed_code
 from watchdog.errors import WatchdogError
 from watchdog.fleet import mailbox, setup
 from watchdog.fleet.facts import gather, load_memory
@@ -153,7 +152,7 @@ def run_refuse(args: argparse.Namespace) -> int:
 
 
 def _answer(args: argparse.Namespace, yes: bool) -> int:
-    word = sys.stdin.readline(200).strip() if args.code == "-" else args.code
+    word = typed_code(args)
     code = "".join(sign for sign in word[:100].upper() if sign.isalnum())
     with connected(_address(job_of(args))) as connection:
         plan = mailbox.find(connection, code) if len(code) == 8 else None

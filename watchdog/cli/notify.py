@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -21,7 +23,7 @@ from watchdog.cli.context import (
     show,
     store_of,
 )
-from watchdog.config.settings import NAME
+from watchdog.config.settings import NAME, Target
 from watchdog.errors import WatchdogError
 from watchdog.job import Job
 from watchdog.notify import deliver
@@ -70,49 +72,55 @@ def run_notify(args: argparse.Namespace) -> int:
     channels = settings.replies.channels
     if not targets and not (channels and not args.tag):
         reader, path = reader_for(job, args.language), job.config / NAME
-        lacking = (
-            reader("notify.no-target-tag", tag=args.tag, path=path)
-            if args.tag
-            else reader("notify.no-target", path=path)
-        )
+        key = "notify.no-target-tag" if args.tag else "notify.no-target"
+        lacking = reader(key, tag=args.tag, path=path)
         complain(
             f"{lacking}\n  notify:\n    targets:\n      - name: phone\n        url_file: {job.config}/phone.url"
         )
         return CONFIG
     if not args.test:
         return _show_targets(args, targets, channels, reader_for(job, args.language))
-    words, reader = (
-        read_words(settings.language, settings.zone),
-        reader_for(job, "en" if args.json else args.language),
-    )
-    message = test_message(MessageContext(job.now, host_of(settings), words))
-    sent = deliver.send({target: [deliver.outgoing_message(0, message)] for target in targets})
-    order = [target.name for target in targets]
-    lines = [
-        (
-            reader("notify.to-target", name=result.target),
-            result.ok,
-            reader.reason(result.why),
-            result.took.total_seconds(),
-        )
-        for result in sorted(sent, key=lambda result: order.index(result.target))
-    ]
-    lines += (
-        [(name, not problem, problem, 0.0) for name, problem in _try_channels(job, reader)]
-        if not args.tag
-        else []
-    )
-    keys = ("to", "ok", "says", "took")
+    reader = reader_for(job, "en" if args.json else args.language)
+    trials = _try_targets(job, targets, reader) + ([] if args.tag else _try_channels(job, reader))
     show(
         args,
-        {"sent": [dict(zip(keys, line, strict=True)) for line in lines]},
-        lambda: (
-            f"{reader('notify.reached' if ok else 'notify.failed'):7}  {name}: "
-            f"{problem or reader('notify.took', seconds=f'{took:.1f}')}"
-            for name, ok, problem, took in lines
-        ),
+        {"sent": [picked(trial, "to ok says took") for trial in trials]},
+        lambda: [trial.line(reader) for trial in trials],
     )
-    return WELL if all(ok for _, ok, _, _ in lines) else WRONG
+    return WELL if all(trial.ok for trial in trials) else WRONG
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What became of one test message."""
+
+    to: str
+    says: str  # why it did not arrive
+    took: float = 0.0  # seconds
+
+    @property
+    def ok(self) -> bool:
+        return not self.says
+
+    def line(self, reader: Reader) -> str:
+        word = reader("notify.reached" if self.ok else "notify.failed")
+        return f"{word:7}  {self.to}: {self.says or reader('notify.took', seconds=f'{self.took:.1f}')}"
+
+
+def _try_targets(job: Job, targets: Sequence[Target], reader: Reader) -> list[Trial]:
+    """A test message to each target, in their order."""
+    settings = job.settings.notify
+    context = MessageContext(job.now, host_of(settings), read_words(settings.language, settings.zone))
+    message = deliver.outgoing_message(0, test_message(context))
+    sent = {result.target: result for result in deliver.send({target: [message] for target in targets})}
+    return [
+        Trial(
+            reader("notify.to-target", name=target.name),
+            reader.reason(sent[target.name].why),
+            sent[target.name].took.total_seconds(),
+        )
+        for target in targets
+    ]
 
 
 @command(
@@ -253,23 +261,23 @@ def _show_targets(args: argparse.Namespace, targets: Any, channels: Any, reader:
     return WELL
 
 
-def _try_channels(job: Job, reader: Reader) -> list[tuple[str, str]]:
-    """A test message to each place where questions are asked, and a look for answers there; '' when both worked."""
+def _try_channels(job: Job, reader: Reader) -> list[Trial]:
+    """A test message to each place where questions are asked, and a look for answers there."""
     settings = job.settings.notify
     words = read_words(settings.language, settings.zone)
     text = f"{words('title.test')}\n{words('line.test', host=host_of(settings))}"
-    found: list[tuple[str, str]] = []
+    found = []
     for channel in settings.replies.channels:
         kind = replies.module(channel)
         for place in kind.places(channel):
+            why = refused(channel, job.home)
             try:
-                if why := refused(channel, job.home):
-                    raise WatchdogError(why)
-                replies.bounded(channel, partial(kind.tell, channel, place, "", text))
-                replies.bounded(channel, partial(kind.start, channel, job.now))
-                found.append((reader("notify.to-place", name=place), ""))
+                if not why:
+                    replies.bounded(channel, partial(kind.tell, channel, place, "", text))
+                    replies.bounded(channel, partial(kind.start, channel, job.now))
             except WatchdogError as error:
-                found.append((reader("notify.to-place", name=place), fit(str(error))))
+                why = str(error)
+            found.append(Trial(reader("notify.to-place", name=place), fit(why)))
     return found
 
 

@@ -10,7 +10,17 @@ from functools import partial
 from watchdog.approval import record as approval
 from watchdog.approval.record import COMMAND_LINE, LENGTH, GivenAnswer
 from watchdog.cli.command import command, flag, number_of, option
-from watchdog.cli.context import CONFIG, WELL, WRONG, job_of, need_known, print_json, show, store_of
+from watchdog.cli.context import (
+    CONFIG,
+    WELL,
+    WRONG,
+    job_of,
+    need_known,
+    print_json,
+    show,
+    store_of,
+    typed_code,
+)
 from watchdog.errors import WatchdogError
 from watchdog.job import Job
 from watchdog.model import Outcome, Reason, plain
@@ -163,7 +173,7 @@ def _answer(args: argparse.Namespace) -> int:
         with store_of(job) as store:
             word = approval.new_code(store, chosen.id, COMMAND_LINE, job.now)
     else:
-        word = sys.stdin.readline(200).strip() if args.code == "-" else args.code
+        word = typed_code(args)
         jobs = sibling_jobs(job) if args.home is None else [job]
         _need_code(word, args.command, jobs)
         job = _first(jobs, lambda store: approval.knows(store, word))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from watchdog.reports.language import Reader, reader_anyhow
 from watchdog.service import failure, install
 from watchdog.service.check import check_once
 from watchdog.service.daemon import Daemon, heard, say
+from watchdog.service.daemon_note import STOP_LIMIT
 from watchdog.service.hardening import sandbox_for, written_elsewhere
 from watchdog.service.install import Entry
 from watchdog.system.users import folder_of
@@ -42,7 +44,7 @@ def _kind(name: str, about: str) -> Option:
         "10m",
         "how long a stop waits for a repair (default 10m)",
         type=a_duration,
-        default=timedelta(minutes=10),
+        default=STOP_LIMIT,
     ),
     json=False,
 )
@@ -182,13 +184,8 @@ def _uninstall(args: argparse.Namespace, entry: Entry) -> list[str]:
             install.write_crontab(left)
     for root in (False, True) if entry.root else (False,):
         folder = install.unit_folder(root)
-        there = [
-            path
-            for end in ("timer", "service")
-            if (path := folder / f"{install.unit_name(entry.home)}.{end}").exists()
-        ]
-        removed = there if args.dry_run else install.remove_units(entry.home, folder, root)
-        gone += [str(path) for path in removed]
+        find = install.units_of if args.dry_run else partial(install.remove_units, root=root)
+        gone += [str(path) for path in find(entry.home, folder)]
     if gone and not args.json:
         key = "install.would-remove" if args.dry_run else "install.removed"
         print(reader(key, home=entry.home, what=reader.joined(gone)))

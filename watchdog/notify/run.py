@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, time, timedelta
 
 from watchdog.config.rulebook import Rulebook
@@ -80,11 +80,10 @@ def subjects_of(report: Report, memory: Memory, messenger: Messenger) -> list[Su
             continue  # nothing looks any more, so it is not known to be gone
         subject = _subject(incident, messenger.context)
         subjects[subject.ref] = subject
-    for rule, key, severity, says in _conditions(report, messenger):
-        ref = f"{rule} {key}".strip()
-        before = known.get(ref)
+    for subject in _conditions(report, messenger):
+        before = known.get(subject.ref)
         since = before.subject.since if before and not before.settled_at else now
-        subjects[ref] = Subject(ref, rule, key, severity, rule, says, since)
+        subjects[subject.ref] = replace(subject, since=since)
     for ref, record in known.items():
         if record.settled_at or ref in subjects:
             continue
@@ -118,22 +117,23 @@ def _switched_off(rule: str, context: MessageContext) -> bool:
     return bool(context.rules) and rule not in context.rules
 
 
-def _conditions(report: Report, messenger: Messenger) -> list[tuple[str, str, str, Reason]]:
-    """(rule, key, severity, sentence) of what no rule finds: blind, disarmed, a target that fails."""
-    found = [
-        (str(News.BLIND), source, "high", Reason("subject.blind", {"source": source, "why": plain(why)}))
-        for source, why in report.blind.items()
-    ]
+def _conditions(report: Report, messenger: Messenger) -> Iterator[Subject]:
+    """What no rule finds: blind, disarmed, a target that fails."""
     store, now = messenger.store, messenger.now
+
+    def subject(news: News, key: str, severity: str, **fields: object) -> Subject:
+        ref, says = f"{news} {key}".strip(), Reason(f"subject.{news}", fields)
+        return Subject(ref, str(news), key, severity, str(news), says, now)
+
+    for source, why in report.blind.items():
+        yield subject(News.BLIND, source, "high", source=source, why=plain(why))
     if disarmed := messages.disarmed(store):
-        off = Reason("subject.disarmed", {"why": disarmed.why})
-        found.append((str(News.DISARMED), "", "critical", off))
+        yield subject(News.DISARMED, "", "critical", why=disarmed.why)
     owed = messages.owed(store, now)
     for state in messages.targets(store).values():
-        fields = {"count": len(owed.get(state.name, ())) or 1, "name": state.name}
-        fields |= {"why": state.why or plain("?"), "at": state.next_try_at or now}
-        found.append((str(News.TARGET), state.name, "high", Reason("subject.target", fields)))
-    return found
+        count, at = len(owed.get(state.name, ())) or 1, state.next_try_at or now
+        fields = {"count": count, "name": state.name, "why": state.why or plain("?"), "at": at}
+        yield subject(News.TARGET, state.name, "high", **fields)
 
 
 def _records(

@@ -37,7 +37,7 @@ from watchdog.model import Report
 from watchdog.pipeline import hear
 from watchdog.reports.check import as_text
 from watchdog.reports.language import reader_for
-from watchdog.service.daemon_note import NOTE
+from watchdog.service.daemon_note import NOTE, STOP_LIMIT
 from watchdog.store.incidents import last_runs
 from watchdog.store.plans import any_in_state
 from watchdog.system.files import replace_file
@@ -89,7 +89,7 @@ class Daemon:
     heard: Callable[[Job, datetime], bool] = lambda job, now: False
     # an edit of the files was read; the error says why it is not used
     edited: Callable[[Job, Exception | None, datetime], None] = lambda job, error, now: None
-    stop_limit: timedelta = timedelta(minutes=10)
+    stop_limit: timedelta = STOP_LIMIT
     grace: float = GRACE
 
     stopping: str = ""

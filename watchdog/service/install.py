@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from watchdog.config.schedule import every_problem, is_cron
 from watchdog.errors import WatchdogError
 from watchdog.job import user_home
 from watchdog.service import hardening
+from watchdog.service.daemon_note import STOP_LIMIT
 from watchdog.service.hardening import Sandbox
 from watchdog.system.commands import NOT_ALLOWED, NOT_THERE, TOO_LONG, Captured, capture
 from watchdog.system.files import replace_file
@@ -31,7 +31,6 @@ CRON, TIMER, DAEMON = "cron", "systemd-timer", "daemon"
 # cron gives /usr/bin:/bin; sudo, systemctl and docker are not always there.
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PATIENCE = 120  # seconds for one command; systemctl waits until a service says that it is ready
-STOP_LIMIT = timedelta(minutes=10)  # a repair that was begun is finished before a stop, if it takes no longer
 
 
 @dataclass(frozen=True)
@@ -331,12 +330,15 @@ def write_units(files: Sequence[UnitFile], folder: Path, root: bool, run: Ask = 
             )
 
 
+def units_of(home: Path, folder: Path) -> list[Path]:
+    """The units of this home that `install` made, in a folder of units."""
+    paths = [folder / f"{unit_name(home)}.{end}" for end in ("timer", "service")]
+    return [path for path in paths if path.exists() and _ours(path)]
+
+
 def remove_units(home: Path, folder: Path, root: bool, run: Ask = ask) -> list[Path]:
     """Stop, disable and delete the units of this home, and no others."""
-    name = unit_name(home)
-    found = [
-        path for end in ("timer", "service") if (path := folder / f"{name}.{end}").exists() and _ours(path)
-    ]
+    found = units_of(home, folder)
     base = systemctl(root)
     for path in found:
         run([*base, "disable", "--now", path.name])  # a unit that systemd does not know is gone all the same
