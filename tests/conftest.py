@@ -6,7 +6,7 @@ import importlib.util
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import pytest
 from homes import BOOK, NOW, dated
 
 from watchdog.approval import record
+from watchdog.cli import main
 from watchdog.config.rulebook import Rulebook
 from watchdog.store import Store
 
@@ -40,6 +41,21 @@ def pytest_configure(config: pytest.Config) -> None:
         status = os.statvfs(MEMORY)
         if status.f_bavail * status.f_frsize > ROOM and not status.f_flag & os.ST_NOEXEC:
             os.environ["TMPDIR"], tempfile.tempdir = str(MEMORY), None
+
+
+@pytest.fixture
+def typed(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Runs a command line as a person types it; gives exit code, standard output and standard error."""
+
+    def run(*words: str) -> tuple[int, str, str]:
+        try:
+            code = main(list(words))
+        except SystemExit as end:
+            code = int(end.code or 0)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from homes import SAMPLES
 
-from watchdog.cli.main import COMMANDS, main
+from watchdog.cli.main import COMMANDS
 from watchdog.cli.parser import HINTS, PARTS, command_first, make_parser
 from watchdog.demo import home as demo_home
 from watchdog.job import find_job
@@ -34,27 +34,16 @@ def _in_utc(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
 
 
-def run(capsys, *argv: str) -> tuple[int, str, str]:
-    try:
-        code = main(list(argv))
-    except SystemExit as leave:
-        code = int(leave.code or 0)
-    out = capsys.readouterr()
-    return code, out.out, out.err
-
-
-def test_a_replay_tells_what_when_and_why(capsys):
-    code, out, _ = run(capsys, "replay", str(STUCK), "--until", "2026-05-19 10:41:00")
+def test_a_replay_tells_what_when_and_why(typed):
+    code, out, _ = typed("replay", str(STUCK), "--until", "2026-05-19 10:41:00")
     assert code == 1
     assert "session-stuck: telegram chat 42 has waited 26 minutes for an answer (limit 15 minutes)" in out
     assert "true from 2026-05-19 10:30:00, and not over at the end" in out
     assert "gateway.log:3" in out
 
 
-def test_the_json_of_a_replay_is_the_documented_contract(capsys):
-    code, out, _ = run(
-        capsys, "replay", str(STUCK), "--until", "2026-05-19 10:41:00", "--json", "--every", "15m"
-    )
+def test_the_json_of_a_replay_is_the_documented_contract(typed):
+    code, out, _ = typed("replay", str(STUCK), "--until", "2026-05-19 10:41:00", "--json", "--every", "15m")
     told = json.loads(out)
     assert code == 1 and set(told) >= {"incidents", "blind", "from", "to"}
     (incident,) = told["incidents"]
@@ -72,38 +61,38 @@ def test_the_json_of_a_replay_is_the_documented_contract(capsys):
     assert told["from"].endswith("+00:00") and told["to"] == "2026-05-19T10:41:00.000+00:00"
 
 
-def test_every_field_of_the_contract_is_in_the_documentation(capsys):
-    _, out, _ = run(capsys, "replay", str(STUCK), "--json")
+def test_every_field_of_the_contract_is_in_the_documentation(typed):
+    _, out, _ = typed("replay", str(STUCK), "--json")
     told = json.loads(out)
     page = (Path(__file__).parents[2] / "docs" / "json.md").read_text("utf-8")
     names = {*told, *(told["incidents"][0] if told["incidents"] else ())}
     assert {name for name in names if f"`{name}`" not in page} == set()
 
 
-def test_a_dry_run_of_a_quiet_home_says_so_and_exits_with_0(capsys, home):
+def test_a_dry_run_of_a_quiet_home_says_so_and_exits_with_0(typed, home):
     folder = home(
         "10:15:00,000 INFO gateway.run: Starting Hermes Gateway...\n10:16:00,000 INFO gateway.run: Received SIGTERM — initiating shutdown\n10:16:01,000 INFO gateway.run: Gateway stopped (total teardown 0.1s)"
     )
-    code, out, _ = run(capsys, "check", "--dry-run", "--home", str(folder), "--now", "2026-05-19 10:41:00")
+    code, out, _ = typed("check", "--dry-run", "--home", str(folder), "--now", "2026-05-19 10:41:00")
     assert code == 0 and "Nothing is wrong" in out
 
 
-def test_what_cannot_be_seen_is_told_first(capsys, home):
+def test_what_cannot_be_seen_is_told_first(typed, home):
     folder = home("10:15:00,000 INFO gateway.run: Starting Hermes Gateway...")
     (folder / "logs" / "agent.log").unlink()
-    _, out, _ = run(capsys, "check", "--dry-run", "--home", str(folder), "--now", "2026-05-19 10:41:00")
+    _, out, _ = typed("check", "--dry-run", "--home", str(folder), "--now", "2026-05-19 10:41:00")
     lines = out.splitlines()
     assert lines[1].startswith("cannot see  agent.log: no such file")
     assert "not checked for that reason: content-filter-burst" in lines[2]
 
 
-def test_a_home_that_is_not_there_is_a_clear_message(capsys, tmp_path):
-    code, _, err = run(capsys, "check", "--dry-run", "--home", str(tmp_path / "nowhere"))
+def test_a_home_that_is_not_there_is_a_clear_message(typed, tmp_path):
+    code, _, err = typed("check", "--dry-run", "--home", str(tmp_path / "nowhere"))
     assert code == 2 and "no such folder; give --home DIR or set HERMES_HOME" in err
 
 
-def test_a_folder_without_logs_is_a_clear_message(capsys, tmp_path):
-    code, _, err = run(capsys, "replay", str(tmp_path))
+def test_a_folder_without_logs_is_a_clear_message(typed, tmp_path):
+    code, _, err = typed("replay", str(tmp_path))
     assert code == 2 and "nothing to replay" in err
 
 
@@ -145,14 +134,13 @@ def test_a_folder_without_logs_is_a_clear_message(capsys, tmp_path):
         (["check", "--config", "/nonexistent-folder", "--dry-run", "--home", "/"], "no such folder"),
     ],
 )
-def test_a_mistake_in_the_arguments_says_what_to_write_instead(capsys, argv, says):
-    code, _, err = run(capsys, *argv)
+def test_a_mistake_in_the_arguments_says_what_to_write_instead(typed, argv, says):
+    code, _, err = typed(*argv)
     assert code == 2 and says in err
 
 
-def test_explain_tells_how_far_a_rule_is_from_firing(capsys):
-    code, out, _ = run(
-        capsys,
+def test_explain_tells_how_far_a_rule_is_from_firing(typed):
+    code, out, _ = typed(
         "explain",
         "session-stuck",
         "--home",
@@ -167,36 +155,34 @@ def test_explain_tells_how_far_a_rule_is_from_firing(capsys):
     assert "gateway: met" in out and "does not fire" in out
 
 
-def test_explain_tells_what_a_line_means(capsys):
+def test_explain_tells_what_a_line_means(typed):
     line = "2026-05-19 10:15:00,000 INFO gateway.run: inbound message: platform=telegram user=Eve chat=42 msg='secret words'"
-    code, out, _ = run(capsys, "explain", line)
+    code, out, _ = typed("explain", line)
     assert code == 0 and "secret words" not in out and "Eve" not in out
     assert "session-stuck (gap, opened, in gateway.log): platform=telegram, chat=42" in out
 
 
-def test_a_check_remembers_and_incidents_show_it(capsys, home, tmp_path):
+def test_a_check_remembers_and_incidents_show_it(typed, home, tmp_path):
     folder = home(
         "10:15:00,000 INFO gateway.run: Starting Hermes Gateway...",
         state_dot_db=b"SQLit\x17 format 3\0" + b"\1" * 5000,
     )
     state = str(tmp_path / "state")
-    code, _, err = run(capsys, "check", "--home", str(folder), "--state", state)
+    code, _, err = typed("check", "--home", str(folder), "--state", state)
     assert code == 1, err
-    code, out, _ = run(capsys, "incidents", "--home", str(folder), "--state", state, "--json")
+    code, out, _ = typed("incidents", "--home", str(folder), "--state", state, "--json")
     (incident,) = [one for one in json.loads(out) if one["rule"] == "database-broken"]
     assert code == 1 and incident["key"] == "state.db"
-    code, out, _ = run(capsys, "incident", str(incident["id"]), "--home", str(folder), "--state", state)
+    code, out, _ = typed("incident", str(incident["id"]), "--home", str(folder), "--state", state)
     assert code == 1 and "state.db is not readable" in out
 
 
-def test_a_quiet_check_prints_nothing_when_nothing_changed(capsys, home, tmp_path):
+def test_a_quiet_check_prints_nothing_when_nothing_changed(typed, home, tmp_path):
     folder = home(
         "10:15:00,000 INFO gateway.run: Starting Hermes Gateway...\n10:16:00,000 INFO gateway.run: Received SIGTERM — initiating shutdown\n10:16:01,000 INFO gateway.run: Gateway stopped (total teardown 0.1s)"
     )
     for _ in range(2):
-        code, out, err = run(
-            capsys, "check", "--quiet", "--home", str(folder), "--state", str(tmp_path / "state")
-        )
+        code, out, err = typed("check", "--quiet", "--home", str(folder), "--state", str(tmp_path / "state"))
     assert (code, out, err) == (0, "", "")
 
 
@@ -235,18 +221,16 @@ def test_a_quiet_check_loads_nothing_that_takes_long(home, tmp_path):
     assert (code, done.stderr) == ("0", "") and SLOW_TO_LOAD & {*loaded} == set()
 
 
-def test_broken_rules_of_the_user_are_told_with_exit_2(capsys, tmp_path, home):
+def test_broken_rules_of_the_user_are_told_with_exit_2(typed, tmp_path, home):
     (tmp_path / "config" / "detect").mkdir(parents=True)
     (tmp_path / "config" / "detect" / "mine.yaml").write_text("id: mine\ntitel: x\n")
-    code, _, err = run(
-        capsys, "check", "--dry-run", "--home", str(home("")), "--config", str(tmp_path / "config")
-    )
+    code, _, err = typed("check", "--dry-run", "--home", str(home("")), "--config", str(tmp_path / "config"))
     assert code == 2 and "unknown key 'titel'; did you mean 'title'?" in err
 
 
-def test_every_command_teaches_with_help(capsys):
+def test_every_command_teaches_with_help(typed):
     for name in COMMANDS:
-        code, out, err = run(capsys, name, "--help")
+        code, out, err = typed(name, "--help")
         assert code == 0 and f"hermes-watchdog {name}" in out, (name, err)
 
 
@@ -274,8 +258,8 @@ def test_python_m_works_and_so_does_a_locale_that_is_not_utf8(tmp_path):
     assert done.returncode in (0, 1) and b"Traceback" not in done.stderr, done.stderr
 
 
-def test_no_colour_where_nobody_can_see_it(capsys):
-    _, out, _ = run(capsys, "replay", str(STUCK), "--until", "2026-05-19 10:41:00")
+def test_no_colour_where_nobody_can_see_it(typed):
+    _, out, _ = typed("replay", str(STUCK), "--until", "2026-05-19 10:41:00")
     assert "\x1b[" not in out
 
 
@@ -313,8 +297,8 @@ def test_options_may_stand_before_the_command(typed, read):
         ("statsu", "did you mean 'status'?"),
     ],
 )
-def test_a_guess_gets_the_right_hint(capsys, word, hint):
-    code, _, err = run(capsys, word)
+def test_a_guess_gets_the_right_hint(typed, word, hint):
+    code, _, err = typed(word)
     assert code == 2 and f"there is no command '{word}'" in err and hint in err
 
 
@@ -334,8 +318,8 @@ def test_every_hint_names_commands_that_exist_and_no_guess_is_a_command():
 @pytest.mark.parametrize(
     "command", ["status", "plans", "incidents", "audit", "report", "silences", "store check"]
 )
-def test_a_home_that_is_not_one_is_an_error(capsys, tmp_path, command):
-    code, out, err = run(capsys, *command.split(), "--home", str(tmp_path / "nowhere"))
+def test_a_home_that_is_not_one_is_an_error(typed, tmp_path, command):
+    code, out, err = typed(*command.split(), "--home", str(tmp_path / "nowhere"))
     assert (code, out) == (2, "") and "no such folder; give --home DIR" in err
 
 
@@ -354,7 +338,7 @@ NOISE = {
      "maintenance", "check", "check --dry-run", "doctor", "store check", "store export", "explain session-stuck",
      "approve AAAAAAAA", "arm", "completion bash --list plans"],
 )  # fmt: skip
-def test_a_damaged_store_never_prints_a_traceback(capsys, home, tmp_path, damage, command):
+def test_a_damaged_store_never_prints_a_traceback(typed, home, tmp_path, damage, command):
     folder = home("10:15:00,000 INFO gateway.run: Starting Hermes Gateway...")
     path = find_job(str(folder), None, str(tmp_path / "state")).store_path
     path.parent.mkdir(parents=True)
@@ -365,7 +349,7 @@ def test_a_damaged_store_never_prints_a_traceback(capsys, home, tmp_path, damage
             db.execute("CREATE TABLE mine (x)")
             db.execute("PRAGMA user_version = 1")
         db.close()
-    code, out, err = run(capsys, *command.split(), "--home", str(folder), "--state", str(tmp_path / "state"))
+    code, out, err = typed(*command.split(), "--home", str(folder), "--state", str(tmp_path / "state"))
     assert "Traceback" not in out + err and code in (0, 1, 2, 3), (code, out, err)
     if command in ("plans", "incidents", "audit", "report", "silences"):
         assert code in (2, 3) and "hermes-watchdog: " in err and "store" in err
@@ -373,58 +357,56 @@ def test_a_damaged_store_never_prints_a_traceback(capsys, home, tmp_path, damage
         assert code == 1 and out.startswith("● Problem") and "store" in out
 
 
-def test_a_damaged_store_is_set_aside_and_the_new_one_is_disarmed(capsys, home, tmp_path):
+def test_a_damaged_store_is_set_aside_and_the_new_one_is_disarmed(typed, home, tmp_path):
     folder = home("10:15:00,000 INFO gateway.run: Starting Hermes Gateway...")
     where = ("--home", str(folder), "--state", str(tmp_path / "state"))
-    run(capsys, "check", *where)
+    typed("check", *where)
     (path,) = (tmp_path / "state").glob("*/watchdog.db")
-    assert run(capsys, "store", "check", *where)[0] == 0
-    assert "is well; nothing was changed" in run(capsys, "store", "repair", *where)[1]
+    assert typed("store", "check", *where)[0] == 0
+    assert "is well; nothing was changed" in typed("store", "repair", *where)[1]
     with path.open("r+b") as file:
         file.seek(100)
         file.write(b"\xff" * 3000)
     before = path.read_bytes()
-    code, out, _ = run(capsys, "store", "check", *where)
+    code, out, _ = typed("store", "check", *where)
     assert code == 1 and "damaged" in out and "store repair" in out
-    told = run(capsys, "status", *where)[1]
+    told = typed("status", *where)[1]
     assert f"--home {folder} --state {tmp_path / 'state'}" in told and "{watchdog}" not in told, told
-    assert (
-        "would set" in run(capsys, "store", "repair", "--dry-run", *where)[1] and path.read_bytes() == before
-    )
-    code, out, _ = run(capsys, "store", "repair", *where)
+    assert "would set" in typed("store", "repair", "--dry-run", *where)[1] and path.read_bytes() == before
+    code, out, _ = typed("store", "repair", *where)
     assert code == 1 and "It is disarmed" in out
     (aside,) = path.parent.glob("watchdog.db.damaged-*")
     assert aside.read_bytes() == before
-    code, out, _ = run(capsys, "plans", *where)
+    code, out, _ = typed("plans", *where)
     assert code == 1 and out.startswith("disarmed by hermes-watchdog: the old memory was damaged")
-    assert run(capsys, "store", "check", *where)[0] == 0
+    assert typed("store", "check", *where)[0] == 0
 
 
-def test_a_store_of_a_newer_version_is_not_damaged_and_stays(capsys, home, tmp_path):
+def test_a_store_of_a_newer_version_is_not_damaged_and_stays(typed, home, tmp_path):
     folder = home("10:15:00,000 INFO gateway.run: Starting Hermes Gateway...")
     where = ("--home", str(folder), "--state", str(tmp_path / "state"))
-    run(capsys, "check", *where)
+    typed("check", *where)
     (path,) = (tmp_path / "state").glob("*/watchdog.db")
     db = sqlite3.connect(path)
     db.execute("PRAGMA user_version = 99")
     db.close()
-    assert run(capsys, "store", "check", *where)[0] == 1
-    code, _, err = run(capsys, "store", "repair", *where)
+    assert typed("store", "check", *where)[0] == 1
+    code, _, err = typed("store", "repair", *where)
     assert code == 2 and "newer hermes-watchdog" in err and list(path.parent.glob("*damaged*")) == []
 
 
-def test_an_export_holds_every_row_and_no_code(capsys, home, tmp_path):
+def test_an_export_holds_every_row_and_no_code(typed, home, tmp_path):
     folder = home("10:15:00,000 INFO gateway.run: Starting Hermes Gateway...")
     where = ("--home", str(folder), "--state", str(tmp_path / "state"))
-    run(capsys, "check", *where)
-    code, out, _ = run(capsys, "store", "export", *where)
+    typed("check", *where)
+    code, out, _ = typed("store", "export", *where)
     rows = [json.loads(line) for line in out.splitlines()]
     assert code == 0 and {"checks", "incidents"} <= {row["table"] for row in rows}
     assert not any({"hash", "salt"} & set(row) for row in rows)
 
 
-def test_settings_show_prints_every_default_with_its_meaning(capsys, tmp_path):
-    code, out, _ = run(capsys, "settings", "show", "--home", str(tmp_path))
+def test_settings_show_prints_every_default_with_its_meaning(typed, tmp_path):
+    code, out, _ = typed("settings", "show", "--home", str(tmp_path))
     assert code == 0 and "per_hour: 3               # starts and restarts" in out
     assert "settings.yaml is not there: the defaults are in use" in out
 
@@ -432,21 +414,21 @@ def test_settings_show_prints_every_default_with_its_meaning(capsys, tmp_path):
 LINE = "2026-05-19 10:15:00,123 ERROR tools.mcp: server 'files' crashed (exit 137) after 3.2s path=/srv/x id=9f86d081"
 
 
-def test_a_pasted_line_becomes_a_rule_with_two_cases_that_hold(capsys, tmp_path):
+def test_a_pasted_line_becomes_a_rule_with_two_cases_that_hold(typed, tmp_path):
     config = tmp_path / "config"
     config.mkdir()
-    code, out, err = run(
-        capsys, "new-rule", LINE, "--config", str(config), "--id", "mcp-crashed", "--in", "agent.log"
+    code, out, err = typed(
+        "new-rule", LINE, "--config", str(config), "--id", "mcp-crashed", "--in", "agent.log"
     )
     assert code == 0 and "2 cases as expected, 0 not." in out, err
     text = (config / "detect" / "mcp-crashed.yaml").read_text()
     assert "server '[^']*' crashed \\\\(exit [\\\\d.]+\\\\) after [\\\\d.]+s path=\\\\S+ id=\\\\S+" in text
-    assert run(capsys, "rules", "lint", "--config", str(config))[0] == 0
+    assert typed("rules", "lint", "--config", str(config))[0] == 0
     other = LINE.replace("137", "1").replace("3.2", "77").replace("files", "mail")
-    assert "mcp-crashed" in run(capsys, "explain", other, "--config", str(config))[1]
-    code, _, err = run(capsys, "new-rule", LINE, "--config", str(config), "--id", "mcp-crashed")
+    assert "mcp-crashed" in typed("explain", other, "--config", str(config))[1]
+    code, _, err = typed("new-rule", LINE, "--config", str(config), "--id", "mcp-crashed")
     assert code == 2 and "there is a rule 'mcp-crashed' already" in err
-    code, _, err = run(capsys, "new-rule", LINE, "--config", str(config), "--id", "../x")
+    code, _, err = typed("new-rule", LINE, "--config", str(config), "--id", "../x")
     assert code == 2 and "write small letters" in err
 
 
@@ -457,16 +439,16 @@ def test_a_pasted_line_becomes_a_rule_with_two_cases_that_hold(capsys, tmp_path)
         ("2026-05-19 10:15:00,123 ERROR x: 42", "too few words"),
     ],
 )
-def test_a_line_that_can_be_no_rule_says_why(capsys, tmp_path, line, says):
-    code, _, err = run(capsys, "new-rule", line, "--dry-run", "--home", str(tmp_path))
+def test_a_line_that_can_be_no_rule_says_why(typed, tmp_path, line, says):
+    code, _, err = typed("new-rule", line, "--dry-run", "--home", str(tmp_path))
     assert code == 2 and says in err
 
 
-def test_a_quiet_case_whose_log_cannot_be_read_fails(capsys, tmp_path):
+def test_a_quiet_case_whose_log_cannot_be_read_fails(typed, tmp_path):
     folder = tmp_path / "cases" / "session-stuck" / "quiet-blind"
     folder.mkdir(parents=True)
     (folder / "case.yaml").write_text("now: 2026-05-19 10:41:00\n")
-    code, out, _ = run(capsys, "rules", "test", "--samples", str(tmp_path / "cases"), "session-stuck")
+    code, out, _ = typed("rules", "test", "--samples", str(tmp_path / "cases"), "session-stuck")
     assert code == 1 and "session-stuck was not checked" in out
 
 
@@ -501,7 +483,7 @@ def json_commands(parser, words=()):
             yield words, "--home" in parser._option_string_actions
 
 
-def test_every_command_with_json_prints_json_and_nothing_else(capsys, tmp_path):
+def test_every_command_with_json_prints_json_and_nothing_else(typed, tmp_path):
     home = demo_home.build(tmp_path, datetime.now(UTC))
     wrong = []
     for words, has_home in json_commands(make_parser()):
@@ -509,7 +491,7 @@ def test_every_command_with_json_prints_json_and_nothing_else(capsys, tmp_path):
             continue
         more = [word.format(home=home) for word in JSON_WORDS.get(words, ())]
         more += ["--home", str(home)] if has_home else []
-        code, out, _ = run(capsys, *words, *more, "--json")
+        code, out, _ = typed(*words, *more, "--json")
         try:
             ends = [json.loads(line) for line in out.splitlines()] if words == ("audit",) else json.loads(out)
             assert ends is not None and code in (0, 1)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from watchdog.cli import main
 from watchdog.cli.context import need_home
 from watchdog.errors import WatchdogError
 from watchdog.store import Store
@@ -38,15 +37,6 @@ def refused(home: Path) -> str:
         os.seteuid(0)
         os.setegid(0)
     return str(caught.value)
-
-
-def said(capsys, *words: str) -> tuple[int, str, str]:
-    try:
-        code = main(list(words))
-    except SystemExit as end:
-        code = int(end.code or 0)
-    told = capsys.readouterr()
-    return code, told.out, told.err
 
 
 @as_root
@@ -87,9 +77,9 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_every_command_that_looks_at_a_home_makes_sure_of_it_first(place, capsys, words):
+def test_every_command_that_looks_at_a_home_makes_sure_of_it_first(place, typed, words):
     (place / "home").touch()
-    code, out, err = said(capsys, *words, "--home", str(place / "home"))
+    code, out, err = typed(*words, "--home", str(place / "home"))
     assert code == (1 if words[0] == "db" else 2) and out == ""
     assert (
         err.endswith(f"{place / 'home'} is not a folder; give --home DIR or set HERMES_HOME\n")
@@ -97,9 +87,9 @@ def test_every_command_that_looks_at_a_home_makes_sure_of_it_first(place, capsys
     )
 
 
-def test_a_replay_of_what_is_not_a_folder_is_told(place, capsys):
+def test_a_replay_of_what_is_not_a_folder_is_told(place, typed):
     (place / "home").touch()
-    code, _, err = said(capsys, "replay", str(place / "home"))
+    code, _, err = typed("replay", str(place / "home"))
     assert code == 2 and "is not a folder" in err
 
 
@@ -113,17 +103,17 @@ def test_a_replay_of_what_is_not_a_folder_is_told(place, capsys):
     ],
     ids=lambda words: words[0],
 )
-def test_a_word_about_a_home_that_never_was_is_a_slip_of_the_pen(place, capsys, words):
-    code, out, err = said(capsys, *words, "--home", str(place / ".hermse"))
+def test_a_word_about_a_home_that_never_was_is_a_slip_of_the_pen(place, typed, words):
+    code, out, err = typed(*words, "--home", str(place / ".hermse"))
     assert code == 2 and out == "" and "no such folder; give --home DIR or set HERMES_HOME" in err
     assert not (place / ".local").exists()
 
 
-def test_a_home_that_is_gone_but_known_can_still_be_disarmed(place, capsys):
+def test_a_home_that_is_gone_but_known_can_still_be_disarmed(place, typed):
     (place / ".hermes" / "logs").mkdir(parents=True)
-    assert said(capsys, "disarm")[0] == 0
+    assert typed("disarm")[0] == 0
     shutil.rmtree(place / ".hermes")
-    assert said(capsys, "arm")[0] == 0
+    assert typed("arm")[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -137,9 +127,9 @@ def test_a_home_that_is_gone_but_known_can_still_be_disarmed(place, capsys):
     ],
     ids=lambda words: words[0],
 )
-def test_a_store_that_cannot_be_written_is_told_and_nothing_is_done(place, capsys, monkeypatch, words):
+def test_a_store_that_cannot_be_written_is_told_and_nothing_is_done(place, typed, monkeypatch, words):
     (place / ".hermes" / "logs").mkdir(parents=True)
-    assert said(capsys, "disarm")[0] == said(capsys, "arm")[0] == 0
+    assert typed("disarm")[0] == typed("arm")[0] == 0
     (state,) = (place / ".local" / "state" / "hermes-watchdog").iterdir()
     init = Store.__init__
 
@@ -148,7 +138,7 @@ def test_a_store_that_cannot_be_written_is_told_and_nothing_is_done(place, capsy
         db.execute("PRAGMA query_only = ON")
 
     monkeypatch.setattr(Store, "__init__", only_to_read)
-    code, out, err = said(capsys, *words)
+    code, out, err = typed(*words)
     assert (code, out) == (2, "")
     assert err == (
         f"hermes-watchdog: cannot write the store {state}/watchdog.db: attempt to write a readonly database; "
@@ -156,12 +146,12 @@ def test_a_store_that_cannot_be_written_is_told_and_nothing_is_done(place, capsy
     )
 
 
-def test_status_tells_what_the_last_check_could_not_see(place, capsys):
+def test_status_tells_what_the_last_check_could_not_see(place, typed):
     (place / ".hermes" / "logs").mkdir(parents=True)
-    said(capsys, "check")
-    code, out, _ = said(capsys, "status")
+    typed("check")
+    code, out, _ = typed("status")
     assert code == 1 and "cannot see   gateway.log: no such file" in out
-    code, out, _ = said(capsys, "status", "--json")
+    code, out, _ = typed("status", "--json")
     assert code == 1 and '"gateway.log": "no such file' in out
 
 
@@ -178,15 +168,15 @@ def test_status_tells_what_the_last_check_could_not_see(place, capsys):
     ids=["directory", "link", "pipe"],
 )
 def test_a_database_that_cannot_be_looked_at_is_told_and_the_others_are_still_watched(
-    place, capsys, make, why
+    place, typed, make, why
 ):
     home = place / ".hermes"
     (home / "logs").mkdir(parents=True)
     make(home / "state.db")
     (home / "kanban.db").write_bytes(b"no database" * 100)
-    code, out, _ = said(capsys, "check", "--dry-run", "--json")
+    code, out, _ = typed("check", "--dry-run", "--json")
     told = json.loads(out)
     assert code == 1 and told["blind"]["state.db"] == why
     assert [(one["rule"], one["key"]) for one in told["incidents"]] == [("database-broken", "kanban.db")]
     assert "database-broken" not in told["not_checked"]
-    assert f"cannot see  state.db: {why}" in said(capsys, "check")[1]
+    assert f"cannot see  state.db: {why}" in typed("check")[1]

@@ -18,7 +18,6 @@ from machines import Machine, ask, incident
 
 from watchdog import gateway
 from watchdog.approval.record import GivenAnswer, answer, new_code
-from watchdog.cli import main
 from watchdog.gateway import Machine as World
 from watchdog.job import Run
 from watchdog.model import Change
@@ -30,7 +29,7 @@ from watchdog.store.incidents import save_changes
 
 
 @pytest.fixture
-def shell(tmp_path, monkeypatch, capsys):
+def shell(tmp_path, monkeypatch, typed):
     """A home with one open question; `say(words…)` gives exit code, stdout and stderr."""
     home = tmp_path / "home"
     (home / "logs").mkdir(parents=True)
@@ -47,17 +46,12 @@ def shell(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(answering, "repair_job", repair_job)
 
     def say(*words: str, stdin: str = "", terminal: bool = False) -> tuple[int, str, str]:
-        typed = io.StringIO(stdin)
-        typed.isatty = lambda: terminal  # type: ignore[method-assign]
-        monkeypatch.setattr(sys, "stdin", typed)
-        try:
-            code = main(
-                [*words, "--home", str(home), "--state", str(tmp_path / "state"), "--config", str(tmp_path)]
-            )
-        except SystemExit as end:
-            code = int(end.code or 0)
-        out, err = capsys.readouterr()
-        return code, out, err
+        lines = io.StringIO(stdin)
+        lines.isatty = lambda: terminal  # type: ignore[method-assign]
+        monkeypatch.setattr(sys, "stdin", lines)
+        return typed(
+            *words, "--home", str(home), "--state", str(tmp_path / "state"), "--config", str(tmp_path)
+        )
 
     def question() -> None:
         with store() as one:
@@ -70,7 +64,7 @@ def shell(tmp_path, monkeypatch, capsys):
 
     (tmp_path / "state").mkdir()
     say("disarm"), say("arm")  # makes the folder of this home
-    say.machine, say.question, say.store, say.capsys = machine, question, store, capsys  # type: ignore[attr-defined]
+    say.machine, say.question, say.store = machine, question, store  # type: ignore[attr-defined]
     say.say_no = say_no  # type: ignore[attr-defined]
     return say
 
@@ -318,14 +312,14 @@ def test_a_word_that_cannot_be_a_code_uses_up_no_try(shell, word):
     assert "4 tries left" in shell("approve", "AAAAAAAA")[2]
 
 
-def test_a_code_is_found_whatever_home_it_belongs_to(shell, tmp_path, capsys, monkeypatch):
+def test_a_code_is_found_whatever_home_it_belongs_to(shell, tmp_path, typed, monkeypatch):
     shell.question()
     word = code_of(shell)
     other = tmp_path / "other"
     (other / "logs").mkdir(parents=True)
     monkeypatch.setenv("HERMES_HOME", str(other))
-    assert main(["refuse", word, "--state", str(tmp_path / "state"), "--config", str(tmp_path)]) == 0
-    assert "plan 1 refused" in capsys.readouterr().out
+    code, out, _ = typed("refuse", word, "--state", str(tmp_path / "state"), "--config", str(tmp_path))
+    assert code == 0 and "plan 1 refused" in out
 
 
 def test_a_plan_on_hold_is_shown_with_its_reason_instead_of_no_plans(shell):
@@ -350,10 +344,10 @@ def test_a_plan_whose_hold_has_ended_is_asked_at_the_next_check_and_shown_until_
     assert "next check" not in shell("plans")[1]
 
 
-def test_a_hint_runs_as_it_is_printed(shell):
+def test_a_hint_runs_as_it_is_printed(shell, typed):
     shell.question()
     hint = shell("plan", "1")[1].strip().splitlines()[-1].rpartition("or a code: ")[2]
     program, *words = shlex.split(hint)
     assert shutil.which(program) and words[-3:] == ["plan", "1", "--code"]
-    assert main(words) == 0
-    assert "to allow it:" in shell.capsys.readouterr().out
+    code, out, _ = typed(*words)
+    assert code == 0 and "to allow it:" in out
