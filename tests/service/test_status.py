@@ -20,6 +20,7 @@ from watchdog.gateway.reasons import Name
 from watchdog.gateway.supervisor import DOCKER, SYSTEM, Supervisor
 from watchdog.job import Job
 from watchdog.model import Change, Hold, Incident, Plan, Reason, plain
+from watchdog.notify.translate import in_english
 from watchdog.plan.limits import Disarmed
 from watchdog.reports import history
 from watchdog.reports.language import reader_of
@@ -181,7 +182,7 @@ def test_it_is_gathered_from_the_store_the_log_the_crontab_and_the_machine(job: 
         finish_check(store, NOW - 15 * MINUTE, NOW, {}, ("session-stuck",))
     status = gather(job, machine, lambda: crontab(job), lambda: True)
     assert status.last == NOW - 15 * MINUTE and status.next == NOW + 15 * MINUTE and not status.late
-    assert status.runs_by == "by cron (*/15 * * * *)"
+    assert in_english(status.schedule) == "by cron (*/15 * * * *)"
     assert status.gateway == GatewaySeen(True, 812, NOW, UNIT_NAME)
     assert status.answer == LastAnswer(NOW - 2 * MINUTE, "telegram", "42")
     assert status.light is Light.GREEN

@@ -38,7 +38,7 @@ from watchdog.system.users import person
 from watchdog.text import clock, picked
 
 LONGEST = timedelta(days=31)
-SILENCE = "id what until because by at"  # what scripts are told of one
+SILENCE = "id what until because by at"  # what scripts get of one
 HOW_LONG, WHY = "such as 30m, 2h or 1d; at most 31d", "the reason, for others who look"
 
 

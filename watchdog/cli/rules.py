@@ -14,7 +14,7 @@ from watchdog.config.lines import read_word
 from watchdog.config.recipes import read_recipe
 from watchdog.config.rulebook import Rulebook, Vocabulary
 from watchdog.config.rules import check_names, load_lines, read_file, read_rule, shipped_folder, unknown_auto
-from watchdog.config.yaml import _near
+from watchdog.config.yaml import Section, _near
 from watchdog.errors import ConfigError, Problem, WatchdogError
 from watchdog.job import Job, load_rules, rule_kinds
 from watchdog.model import LOGS, Rule
@@ -140,48 +140,39 @@ def run_lint(args: argparse.Namespace) -> int:
 
 def _lint_paths(paths: list[Path]) -> None:
     """Check these files in the company of the shipped ones, so that names resolve."""
-    problems: list[Problem] = []
-    shipped = load_rules()
-    rules = {rule.id: rule for rule in shipped.rules}
-    recipes = dict(shipped.recipes)
-    files: list[Path] = []
-    for path in paths:
-        if not path.exists():
-            problems.append(Problem(str(path), 0, "no such file or folder"))
-        files += (
-            sorted([*path.rglob("*.yaml"), *path.rglob("*.yml")])
-            if path.is_dir()
-            else [path]
-            if path.exists()
-            else []
-        )
-    sections = [
-        (file, section)
-        for file in files
-        if file.name not in ("settings.yaml", "case.yaml")
-        for section in read_file(file, problems)
-    ]
-    words = dict(shipped.vocabulary.words)
-    for file, section in sections:
-        if section.has("match") or file.parent.name == "lines":
-            word, _ = read_word(section)
-            if word is not None:
-                words[word.id] = word
-    for file, section in sections:
-        if section.has("match") or file.parent.name == "lines":
-            continue
-        section.vocabulary = Vocabulary(words)
-        if section.has("steps") or file.parent.name == "recipes":
-            recipe = read_recipe(section, rule_kinds().steps)
-            if recipe is not None:
-                recipes[recipe.id] = recipe
-        else:
-            rule, enabled = read_rule(section, rule_kinds())
-            if rule is not None and enabled:
-                rules[rule.id] = rule
+    shipped, kinds = load_rules(), rule_kinds()
+    problems = [Problem(str(path), 0, "no such file or folder") for path in paths if not path.exists()]
+    sections: dict[str, list[Section]] = {"lines": [], "recipes": [], "detect": []}
+    for file in [file for path in paths for file in _yaml_files(path)]:
+        for section in read_file(file, problems):
+            sections[_folder_of(file, section)].append(section)
+    own = [word for section in sections["lines"] if (word := read_word(section)[0]) is not None]
+    vocabulary = Vocabulary({**shipped.vocabulary.words, **{word.id: word for word in own}})
+    rules, recipes = {rule.id: rule for rule in shipped.rules}, dict(shipped.recipes)
+    for section in (*sections["recipes"], *sections["detect"]):
+        section.vocabulary = vocabulary
+    for section in sections["recipes"]:
+        if (recipe := read_recipe(section, kinds.steps)) is not None:
+            recipes[recipe.id] = recipe
+    for section in sections["detect"]:
+        rule, enabled = read_rule(section, kinds)
+        if rule is not None and enabled:
+            rules[rule.id] = rule
     check_names(rules, recipes, problems)
     if problems:
         raise ConfigError(problems)
+
+
+def _yaml_files(path: Path) -> list[Path]:
+    files = sorted([*path.rglob("*.yaml"), *path.rglob("*.yml")]) if path.is_dir() else [path]
+    return [file for file in files if file.exists() and file.name not in ("settings.yaml", "case.yaml")]
+
+
+def _folder_of(file: Path, section: Section) -> str:
+    """The folder of rules/ that a file with this content belongs in."""
+    if section.has("match") or file.parent.name == "lines":
+        return "lines"
+    return "recipes" if section.has("steps") or file.parent.name == "recipes" else "detect"
 
 
 def _test_lines(job: Job) -> None:

@@ -25,7 +25,7 @@ GRAVE_PAUSE = timedelta(minutes=15)  # between two digests, when the second tell
 RESERVED = 2  # of the messages an hour, kept for what is critical or asks
 
 
-# What comes because somebody said yes, or asked for it in the settings, takes no message from a fault.
+# What comes because a person said yes, or asked for it in the settings, takes no message from a fault.
 UNCOUNTED = (News.DIGEST, News.DAILY, News.WEEKLY, *OUTCOMES)
 
 

@@ -129,14 +129,6 @@ class Status:
     def held(self) -> tuple[Plan, ...]:
         return tuple(plan for plan in self.unasked if plan.hold)
 
-    @property
-    def well(self) -> bool:
-        return self.light is Light.GREEN
-
-    @property
-    def runs_by(self) -> str:
-        return in_english(self.schedule)
-
 
 def signals(status: Status) -> list[Signal]:
     """Every reason why the light is not green, the worst first."""
@@ -234,7 +226,7 @@ def as_json(status: Status, reader: Reader) -> dict[str, Any]:
         ],
         "gateway": _gateway_json(seen, reader) if seen else None,
         "last_answer": picked(status.answer, "at platform chat") if status.answer else None,
-        "runs_by": status.runs_by or None,
+        "runs_by": in_english(status.schedule) or None,
         "last_check": iso(status.last),
         "next_check": iso(status.next),
         "at_work": status.at_work or None,
