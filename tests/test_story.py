@@ -173,7 +173,7 @@ def test_a_gateway_that_was_stopped_by_the_crash_loop_cure_is_started_by_a_perso
     story.machine.wrong, story.machine.cured_by = [LOOP], lambda one: not one.alive
     story.at("10:00").check().approve().check()
     assert story.machine.verbs() == ["stop"] and story.said == [
-        "Stop a gateway that keeps crashing: done and verified"
+        "Stop the crashing gateway: done and verified"
     ]
 
 

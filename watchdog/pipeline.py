@@ -126,7 +126,7 @@ def record(report: Report, run: Run) -> Report:
 
 def hear(run: Run, wait: timedelta = AT_ONCE) -> tuple[tuple[ReplyResult, ...], tuple[str, ...]]:
     """The answers since the last look, and what did not work; waits this long for one while a question is open."""
-    if not run.settings.notify.replies.channels or not store.any_asked(run.memory):
+    if not run.settings.notify.replies.channels or not store.any_asked(run.memory, run.now):
         return (), ()
     return approval.hear(run.messenger(), run.settings.limits, approval.Patience(wait))
 

@@ -210,7 +210,7 @@ def test_5_when_the_fault_is_gone_the_approval_lapses(store, machine):
     yes(store, new_code(store, plan.id, "ntfy/ann", START))
     machine.wrong = []
     outcome = carry_out(plan.id, machine.job(store))[-1]
-    assert not outcome.ok and "no longer needed" in said(outcome) and machine.ran == []
+    assert not outcome.ok and "the problem is gone" in said(outcome) and machine.ran == []
     assert rows.get(store, plan.id).state == "lapsed"
 
 
@@ -266,10 +266,10 @@ def test_6_refusing_stops_the_recipe_for_a_stated_time_and_is_recorded(store, ma
     told = no(
         store, new_code(store, plan.id, "ntfy/ann", START), limits=Limits(refused_for=timedelta(hours=2))
     )
-    assert told.ok and "restart-gateway is not proposed again before" in said(told)
+    assert told.ok and "“restart-gateway” is not proposed again before" in said(told)
     machine.now = START + timedelta(hours=1)
     (held,) = propose(machine, store)
-    assert "ann refused restart-gateway" in waits_for(held)
+    assert "ann refused “restart-gateway”" in waits_for(held)
     machine.now = START + timedelta(hours=2, minutes=1)
     (free,) = propose(machine, store)
     assert free.hold is None
@@ -347,7 +347,7 @@ def test_10_later_incidents_join_the_open_question(store, machine):
 def test_10_a_question_whose_fault_went_away_is_withdrawn(store, machine):
     plan = asked(store, machine)
     assert approval.withdraw(store, set(), START) == (plan.id,)
-    assert said(rows.get(store, plan.id)) == "no longer needed"
+    assert said(rows.get(store, plan.id)) == "the problem is gone or has changed"
 
 
 def test_12_an_approval_recorded_between_two_checks_counts_at_the_next(store, machine):

@@ -57,7 +57,7 @@ def test_the_whole_story_is_told_and_ends_well(shown: tuple[subprocess.Completed
         "hermes-watchdog refuse ",
         "$ hermes-watchdog approve ",
         "heal state.db",
-        "done  verify: checked: problem gone, gateway running",
+        "done  checked: problem gone, gateway running",
         "messages in state.db: 248 before the damage, 248 now",
         "Nothing is wrong",
         "On your own gateway, looking only:  hermes-watchdog check --dry-run",

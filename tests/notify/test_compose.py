@@ -44,7 +44,7 @@ def test_a_command_with_an_extra_stays_as_it_must_be_typed():
 
 
 def test_a_question_says_the_fault_the_proposal_its_side_effect_and_the_details_last():
-    asked = plan(id=7, warnings=("the unit's stop time-out is shorter than the drain",))
+    asked = plan(id=7, warnings=(plain("the unit's stop time-out is shorter than the drain"),))
     notice = compose(selection(News.QUESTION, subject(), proposal=Proposal(asked, ask=True)), AT)
     since = (NOW - 26 * MINUTE).astimezone().strftime("%H:%M")
     assert notice.title == "No answer in 1 chat for 26 min. Restart?"

@@ -97,12 +97,25 @@ def test_every_headline_and_question_fits_a_lock_screen(rule, language: str):
     said = context(language)
     alone = compose(Selection(News.OPENED, (of(rule.id),), rule.severity), said).title
     assert 0 < len(alone) <= HEADLINE and "…" not in alone and "?" not in alone
+    over = of(rule.id, over_at=NOW)
+    over = (replace(over, says=replace(over.says, fields={**over.says.fields, "database": "kanban.db"})),)
+    assert "…" not in (title := compose(Selection(News.RESOLVED, over, rule.severity), said).title), title
     for recipe in BOOK.recipes.values() if rule.recipe else ():
         if recipe.id in (rule.recipe, BOOK.recipes[rule.recipe].otherwise):
             about = replace(plan(), recipes=(recipe.id,), incidents=(f"{rule.id} key",))
             chosen = Selection(News.QUESTION, (of(rule.id),), "high", Proposal(about, ask=True))
             title = compose(chosen, said).title
             assert len(title) <= HEADLINE and re.search("[?？]$", title), title
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("end", ("approved", "refused", "expired", "lapsed", "not_done", "cut_off"))
+@pytest.mark.parametrize("recipe", BOOK.recipes.values(), ids=lambda recipe: recipe.id)
+def test_what_becomes_of_every_recipe_fits_a_lock_screen(recipe, end: str, language: str):
+    said = context(language)
+    what = plan_lines.plan_title(replace(plan(), recipes=(recipe.id,)), said)
+    title = headline(said.text(f"title.{end}", what=what), said.words)
+    assert what in title and len(title) <= HEADLINE, title
 
 
 @pytest.mark.parametrize(

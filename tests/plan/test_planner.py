@@ -162,7 +162,7 @@ HELD = {
     "maintenance": (History(maintenance_until=START + HOUR), "maintenance"),
     "refused": (
         History(refusals=(Refusal("restart-gateway", START + HOUR, "ann", START - HOUR),)),
-        "ann refused restart-gateway",
+        "ann refused “restart-gateway”",
     ),
     "cooldown": (History(actions=(done(ago=30 * MINUTE),)), "pause of 1 hour"),
     "per day": (
@@ -243,7 +243,7 @@ def test_a_plan_waits_while_the_named_rule_holds_or_cannot_be_checked():
         **RECIPES,
         "restart-gateway": replace(RECIPES["restart-gateway"], hold_while=("turn-in-progress",)),
     }
-    assert "waits while turn-in-progress is open" in waits_for(
+    assert "waits while “turn-in-progress” is open" in waits_for(
         plan(STUCK, incident("turn-in-progress", "x", None), recipes=recipes)
     )
     blind = History(not_checked=frozenset({"turn-in-progress"}))

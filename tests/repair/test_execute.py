@@ -93,7 +93,7 @@ def test_an_approved_restart_is_done_once_and_verified(store, machine):
     outcomes = go(store, machine, plan)
     assert machine.verbs() == ["restart"]
     assert [one.ok for one in outcomes] == [True, True, True]
-    assert said(outcomes[1]) == "checked: problem gone, gateway running (pid 801)"
+    assert said(outcomes[1]) == "problem gone, gateway running (pid 801)"
     assert rows.get(store, plan.id).state == "done" and disarmed(store, machine) is None
     again = go(store, machine, plan)
     assert machine.verbs() == ["restart"] and "is done, not approved" in said(again[0])
@@ -141,7 +141,7 @@ def report_of(machine):
 def test_a_restart_is_verified_when_the_platforms_of_before_are_connected_again(store, machine):
     machine.connected, machine.connects_after_start = ("telegram",), ("qqbot", "telegram")
     outcomes = go(store, machine, approved(store, machine))
-    assert said(outcomes[1]) == "checked: problem gone, gateway running (pid 801), qqbot, telegram connected"
+    assert said(outcomes[1]) == "problem gone, gateway running (pid 801), qqbot, telegram connected"
     assert outcomes[-1].verified
 
 
@@ -157,7 +157,7 @@ def test_a_platform_that_does_not_come_back_is_waited_for_and_then_named(store, 
     machine.connected, machine.connects_after_start = ("telegram",), after
     began = machine.now
     outcomes = go(store, machine, approved(store, machine))
-    assert said(outcomes[1]) == f"checked: problem gone, gateway running (pid 801), {says}"
+    assert said(outcomes[1]) == f"problem gone, gateway running (pid 801), {says}"
     assert said(outcomes[-1]) == "Restart the gateway: done; not connected as before: telegram"
     assert outcomes[-1].ok and not outcomes[-1].verified and disarmed(store, machine) is None
     assert machine.now - began >= timedelta(minutes=3)
@@ -252,7 +252,7 @@ def test_a_rule_that_is_switched_off_proves_nothing_and_takes_nothing_back(store
     assert [one.ok for one in outcomes] == [True, True, True] and disarmed(store, machine) is None
     assert (
         said(outcomes[1])
-        == "not verified by qq-resume-loop (switched off); checked with the other rules: problem gone, gateway running (pid 801)"
+        == "not verified by qq-resume-loop (switched off); problem gone, by the other rules, gateway running (pid 801)"
     )
     assert said(outcomes[-1]) == "Restart the gateway: done; not verified by qq-resume-loop (switched off)"
     assert said(rows.get(store, plan.id)) == said(outcomes[-1])
@@ -402,7 +402,7 @@ def test_a_crash_loop_is_stopped_and_stays_stopped(store, machine):
     assert (
         machine.verbs() == ["stop"]
         and outcomes[-1].ok
-        and said(outcomes[1]) == "checked: problem gone, gateway stopped"
+        and said(outcomes[1]) == "problem gone, gateway stopped"
     )
 
 

@@ -163,6 +163,7 @@ def test_an_earlier_check_that_saw_it_alive_is_a_sign_of_life(home):
     assert event is not None
     lived_until(event, [Measurement(seen_at, {"pid": "4000000"}), Measurement(NOW, {"free": 1})])
     assert event.facts["alive_at"] == seen_at.isoformat() and event.facts["missing_at"] == NOW.isoformat()
+    assert event.facts["since"] == seen_at.isoformat(), "and not while it was seen alive"
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from watchdog.approval import record as approval
 from watchdog.approval.channels import base as channels
 from watchdog.model import Outcome, OutcomeKind, Plan, plain
+from watchdog.model.plan_reasons import End, Lapse
 from watchdog.notify.choose import Proposal
 from watchdog.notify.context import MessageContext
 from watchdog.notify.deliver import Messenger
@@ -20,6 +21,7 @@ from watchdog.store.questions import Question
 from watchdog.values import replace
 
 DRILL = "drill"  # stands for the recipe of a plan that does nothing
+_NOT_NEEDED = (End.NO_LONGER_NEEDED, Lapse.GONE)
 _ENDED = ("done", "failed", "abandoned", "interrupted")
 
 
@@ -85,8 +87,10 @@ def _end_of(
             context.text("title.expired", what=what), context.text("answer.expired", at=question.expires_at)
         )
     if state in ("lapsed", "superseded"):
-        why = context.say(stored.reason) if stored and stored.reason else context.text("answer.plan_changed")
-        return EndText(context.text("title.lapsed", what=what), context.text("answer.lapsed", why=why))
+        reason = stored.reason if stored else None
+        why = context.say(reason) if reason else context.text("answer.plan_changed")
+        key = "lapsed" if reason and reason.key in _NOT_NEEDED else "not_done"
+        return EndText(context.text(f"title.{key}", what=what), context.text(f"answer.{key}", why=why))
     if state == "refused" and stored:
         return answered_text(question, False, answer_of(stored, context, "answer.is_refused"), context)
     return None

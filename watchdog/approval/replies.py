@@ -91,9 +91,16 @@ def hear(
         elapsed = timedelta(seconds=patience.clock() - began)
         at = replace(messenger, context=replace(messenger.context, now=messenger.now + elapsed))
         asked = _places_asked(at)
+        # A button that came too late is told so, but not waited for.
+        left = (patience.wait - elapsed).total_seconds() if asked else 0.0
+        asked |= {
+            place.name
+            for question in questions.shown_questions(at.store, at.now)
+            for place in question.places
+            if question.closed_at
+        }
         if not asked:
             break
-        left = (patience.wait - elapsed).total_seconds()
         for channel in messenger.settings.replies.channels:
             if asked & set(channels.module(channel).places(channel)):
                 # A long poll only where it is alone; next to others it would keep them waiting.
@@ -229,6 +236,8 @@ def _tell_all(result: ReplyResult, channel: Channel, messenger: Messenger) -> st
     fields = {"by": result.by, "via": context.text(f"via.{channel.kind}"), "at": context.now}
     question = questions.question(messenger.store, plan=result.plan)
     key = "answer.is_approved" if result.yes else "answer.is_refused"
+    if until := result.reason.fields.get("until"):
+        key, fields = "answer.is_refused_until", {**fields, "until": until}
     text = context.text("drill.arrived" if question and is_drill(question.plan) else key, **fields)
     if question is not None:
         short = context.text("answer.approved" if result.yes else "answer.refused", **fields)

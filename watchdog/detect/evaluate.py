@@ -329,6 +329,7 @@ def _merged(spans: list[Span]) -> list[Span]:
             ended_at=ended,
             quotes={**span.quotes, **last.quotes},
             facts={**span.facts, **last.facts},
+            past=last.past and span.past,
         )
     return merged
 
@@ -355,6 +356,7 @@ def _finding(rule: Rule, span: Span, limits: Mapping[str, Any], now: datetime) -
         confirm=1 if span.facts.get("stated") else rule.confirm,
         fields=quotes | {name: fields[name] for name in sorted(_named(rule)) if name in fields},
         say=rule.say,
+        past=span.past,
     )
 
 

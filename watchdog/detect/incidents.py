@@ -109,7 +109,9 @@ def _new(finding: Finding, now: datetime) -> Change:
 
 
 def _first_seen(incident: Incident) -> dict[str, Any]:
-    """What stays as the first check saw it: when something was found missing."""
+    """What stays as the first check saw it: when something was found missing. What was over is found anew."""
+    if incident.status == "resolved":
+        return {}
     return {name: value for name, value in incident.fields.items() if name == "missing_at"}
 
 
@@ -117,6 +119,8 @@ def _again(incident: Incident, finding: Finding, now: datetime) -> Change | None
     """The same fault seen again; None when nothing about it is new."""
     if incident.status == "resolved" and finding.ended_at is not None:
         return None  # over then, over now
+    if finding.past and incident.resolved_at is not None and finding.last_seen_at <= incident.resolved_at:
+        return None  # what ended it was seen after the last of these events
     worse = SEVERITIES.index(finding.severity) > SEVERITIES.index(incident.severity)
     first_seen = _first_seen(incident)
     fields = {**finding.fields, **first_seen}

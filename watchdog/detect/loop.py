@@ -10,7 +10,7 @@ from watchdog.detect.common import Captures, key_of, lines_of, longest, names_of
 from watchdog.detect.series import Series, states
 from watchdog.model import Event, Line, Reason, Span, phrase
 from watchdog.text import harmless
-from watchdog.values import TYPE_CHECKING, dataclass
+from watchdog.values import TYPE_CHECKING, dataclass, replace
 
 if TYPE_CHECKING:
     from watchdog.config.yaml import Section
@@ -135,16 +135,7 @@ class Detector:
     def spans(self, now: datetime) -> list[Span]:
         quotes = {**dict.fromkeys(names_of(self.want.last), NO_ERROR), **self.last}
         return [
-            Span(
-                span.key,
-                span.first_at,
-                span.opened_at,
-                span.last_at,
-                span.ended_at,
-                {**span.quotes, **quotes},
-                {},
-                span.evidence,
-            )
+            replace(span, quotes={**span.quotes, **quotes}, facts={})
             for series in self.series.values()
             for span in series.spans(now)
         ]

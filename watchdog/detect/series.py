@@ -55,7 +55,7 @@ class Series:
             if not enough and len(in_time) < self.at_least:
                 return
             self.times = max(1, len(in_time) - (1 if enough and len(in_time) > 1 else 0))
-            self.current = Span(key, in_time[0].at, at, at)
+            self.current = Span(key, in_time[0].at, at, at, past=True)
             self.last_at, self.quotes, self.quoted, self.first = at, {}, None, in_time[0]
             self.newest = deque(maxlen=KEEP_LAST)
             self.sessions = {seen.session for seen in in_time if seen.session}

@@ -83,3 +83,4 @@ class Warn(StrEnum):
     NEW_CONTAINER = "warn.new-container"
     ALSO_RESTARTED = "warn.also-restarted"
     LEFT_ALONE = "warn.left-alone"
+    START_LATER = "warn.start-later"  # of a plan that leaves the gateway stopped

@@ -113,6 +113,7 @@ class Span:
     # measured by us or written in the rule: may fill a step
     facts: Mapping[str, str] = field(default_factory=nothing)
     evidence: tuple[Event, ...] = ()
+    past: bool = False  # it counts events: without one more there is nothing new
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,7 @@ class Finding:
     confirm: int = 1
     fields: Mapping[str, Any] = field(default_factory=nothing)  # of its sentence, to say it in any language
     say: str = ""  # the template that `says` was made from
+    past: bool = False  # as of the span
 
 
 @dataclass(frozen=True)

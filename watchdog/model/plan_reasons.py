@@ -62,6 +62,7 @@ class Cost(StrEnum):
 
     REPLIES = "cost.replies"
     NO_REPLY = "cost.no-reply"
+    STAYS_STOPPED = "cost.stays-stopped"
 
 
 class Disarm(StrEnum):

@@ -95,7 +95,12 @@ def select(
         else:
             left.append(subject)
     for proposal in proposals:
-        own = [subject for subject in left if subject.name in proposal.about]
+        # What came and went while a plan was carried out is no news beside its outcome.
+        own = [
+            subject
+            for subject in left
+            if subject.name in proposal.about or (proposal.outcomes and _news(subject, known) == News.PASSED)
+        ]
         if selection := _about_plan(proposal, own, subjects, known):
             silenced = not own and any(subject.name in proposal.about for subject in subjects)
             if silenced and not proposal.outcomes:  # an outcome is told all the same

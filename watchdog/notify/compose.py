@@ -245,7 +245,9 @@ def facts(subjects: Sequence[Subject], context: MessageContext) -> list[str]:
     """Each fault with its time."""
     lines: list[str] = []
     for subject in subjects[:SHOWN]:
-        lines.append(("• " if len(subjects) > 1 else "") + says(subject, context))
+        said = says(subject, context)
+        said = context.text("line.over", says=said) if subject.over_at else said
+        lines.append(("• " if len(subjects) > 1 else "") + said)
         lines.append(_when(subject, context))
     if len(subjects) > SHOWN:
         lines.append(context.text("line.more", count=len(subjects) - SHOWN))
@@ -256,7 +258,8 @@ def _when(subject: Subject, context: MessageContext) -> str:
     fields = subject.says.fields
     if subject.over_at:
         span = subject.over_at - subject.since
-        return context.text("line.was", start=subject.since, end=subject.over_at, span=span)
+        key = "line.was" if span >= timedelta(minutes=1) else "line.was_brief"
+        return context.text(key, start=subject.since, end=subject.over_at, span=span)
     if "alive_at" in fields:  # it died between two moments that are known
         alive, missing = fields["alive_at"], fields.get("missing_at")
         if missing is None:

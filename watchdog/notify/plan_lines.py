@@ -70,17 +70,20 @@ def result(outcomes: Sequence[Outcome], plan: Plan, context: MessageContext) -> 
         bad = next(outcome for outcome in outcomes if not outcome.ok)
         return step_line(bad, context) if len(outcomes) > 1 else context.say(bad.reason)
     checked = next((outcome for outcome in outcomes if outcome.kind == OutcomeKind.VERIFICATION), None)
-    verified = [context.say(checked.reason)] if checked else []
+    verified = [step_line(checked, context)] if checked else []
     return "\n".join([*done(plan, context), *verified, *unproved(plan, context)])
 
 
 def unproved(plan: Plan, context: MessageContext) -> list[str]:
-    """What a gateway that was started again lacks (variables that the one before had), and what was not tried."""
-    lines = [
-        context.text("line.lacks", names=warning.fields["names"])
-        for warning in plan.warnings
-        if warning.key == Warn.WILL_LACK
-    ]
+    """What a gateway that was started again lacks (variables that the one before had), and what was not tried; how to
+    start one that stays stopped.
+    """
+    lines: list[str] = []
+    for warning in plan.warnings:
+        if warning.key == Warn.WILL_LACK:
+            lines.append(context.text("line.lacks", names=warning.fields["names"]))
+        if warning.key == Warn.START_LATER:
+            lines += _with_commands(warning, context)
     started = any(step.kind == "gateway" for step in plan.steps) and plan.verify and plan.verify.alive
     return [*lines, context.text("line.model_untried")] if started else lines
 
@@ -100,7 +103,8 @@ def proposed(plan: Plan, context: MessageContext) -> list[str]:
     lines = [context.text("line.proposed", title=plan_title(plan, context))]
     if plan.costs:
         lines.append(context.text("line.cost", costs=context.say(plan.costs)))
-    return lines + [context.text("line.warning", warning=context.say(warning)) for warning in plan.warnings]
+    warnings = [warning for warning in plan.warnings if warning.key != Warn.START_LATER]  # told at the end
+    return lines + [context.text("line.warning", warning=context.say(warning)) for warning in warnings]
 
 
 def commands(plan: Plan, context: MessageContext) -> list[str]:
@@ -109,11 +113,14 @@ def commands(plan: Plan, context: MessageContext) -> list[str]:
     shown: list[str] = []
     for number, step in enumerate(steps, 1):
         own = {name: _exactly(step.fields[name], context) for name in _COMMANDS if name in step.fields}
-        text = context.say(Reason(step.key, {**step.fields, **own}), _command_apart)
-        first, *rest = [line.strip(" ,，；;") for line in text.split("\n")]
-        shown.append(f"{number}. {first}" if len(steps) > 1 else first)
-        shown += [CODE + line[1:] if line[0] == _MARK else line for line in rest if line]
+        first, *rest = _with_commands(Reason(step.key, {**step.fields, **own}), context)
+        shown += [f"{number}. {first}" if len(steps) > 1 else first, *rest]
     return [context.text("line.exactly"), *shown] if shown else []
+
+
+def _with_commands(step: Reason, context: MessageContext) -> list[str]:
+    first, *rest = [line.strip(" ,，；;") for line in context.say(step, _command_apart).split("\n")]
+    return [first, *(CODE + line[1:] if line[0] == _MARK else line for line in rest if line)]
 
 
 def _exactly(command: Reason | str, context: MessageContext) -> str:

@@ -6,6 +6,7 @@ named by its path ("hold.cooling-down"). A leaf with the forms `one` and `other`
     {at}       a datetime: the reader's clock        {at:ago}     "26 minutes ago", "just now"
     {at:exact} with seconds
     {span}     a timedelta: "26 minutes"             {span:short} "26 min"; {span:ago} "26 minutes ago", "just now"
+    {recipe:title}   the title of that recipe, or {rule:title}
     {why}      a reason: its own sentence            {names}      a tuple: a list
     {count:chat|chats}   "1 chat", "3 chats"         {text}       text, made harmless
     {watchdog} how a person calls this watchdog, with the options that this home needs; {program} without them
@@ -100,6 +101,8 @@ class _Show:
         words, now = self.words, self.now
         if name in words.ourselves:
             return str(value)
+        if spec == "title" and (title := words.texts.get(f"{name.rstrip('s')}.{value}.title")):
+            return str(title)
         match value:
             case Reason():
                 return sentence(value, words, now, self.clean)

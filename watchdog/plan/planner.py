@@ -11,6 +11,7 @@ from typing import Any
 from watchdog.config.rulebook import Rulebook
 from watchdog.errors import WatchdogError
 from watchdog.gateway.machine import Machine
+from watchdog.gateway.reasons import Warn
 from watchdog.model import (
     PLAIN,
     RULE_SAY,
@@ -26,7 +27,7 @@ from watchdog.model import (
     phrase,
     plain,
 )
-from watchdog.model.plan_reasons import Cost, Refuse
+from watchdog.model.plan_reasons import WITHOUT_COMMAND, Cost, Refuse
 from watchdog.plan import limits
 from watchdog.plan.causes import Diagnosis, diagnose
 from watchdog.plan.limits import History, Situation, with_starts
@@ -202,11 +203,11 @@ def _merge(parts: Sequence[Part], diagnosis: Diagnosis, machine: Machine) -> Pla
         approval="auto" if auto else "ask",
         verify=Verify(quiet, not stays, within),
         rollback=((STOP, *undo, START) if STOP in steps else undo),
-        costs=_costs(steps, machine),
+        costs=Reason(Cost.STAYS_STOPPED) if stays else _costs(steps, machine),
         chain=chain,
         also=also,
         advice=diagnosis.advice(starts),
-        warnings=(*machine.supervisor.warnings, *machine.supervisor.notes) if verbs else (),
+        warnings=_warnings(machine, stays) if verbs else (),
         restarts=starts,
         stops=stays,
         lasts=min(recipe.approval_lasts for recipe in chosen),
@@ -252,6 +253,15 @@ def _in_order(parts: Sequence[Part]) -> tuple[tuple[Step, ...], Sequence[Part]]:
 def _place(part: Part, steps: Sequence[Step]) -> int:
     own = [replace(step, line=0) for step in part.repairs]
     return max((steps.index(step) for step in own if step in steps), default=len(steps) - 1)
+
+
+def _warnings(machine: Machine, stays: bool) -> tuple[Reason, ...]:
+    """What is odd about the gateway's supervisor; how to start again what a plan leaves stopped."""
+    start = KINDS["gateway"].describe(START.args, machine) if stays else None
+    later = (
+        () if start is None or start.key in WITHOUT_COMMAND else (Reason(Warn.START_LATER, {"start": start}),)
+    )
+    return (*machine.supervisor.warnings, *machine.supervisor.notes, *later)
 
 
 def _costs(steps: Sequence[Step], machine: Machine) -> Reason | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from watchdog.model import Outcome, OutcomeKind, Plan, Reason, unpacked
-from watchdog.model.plan_reasons import Chain
+from watchdog.model.plan_reasons import Chain, Lapse
 from watchdog.notify.translate import in_english
 from watchdog.reports.language import Reader
 from watchdog.store import plans as rows
@@ -137,6 +137,8 @@ def outcome_lines(outcomes: Sequence[Outcome], reader: Reader, colour: bool) -> 
         key, how = ("done", "good") if outcome.ok else ("failed", "high")
         if outcome.kind == OutcomeKind.WAITS:
             key, how = "on-hold", "medium"
+        elif outcome.reason.key in tuple(Lapse):
+            key, how = "not-done", "medium"
         says = harmless(reader.reason(outcome.reason), 2000)
         lines.append(
             f"{paint(reader(f'check.{key}'), how, colour)}  "

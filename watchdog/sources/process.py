@@ -124,7 +124,9 @@ def stated(state: str, home: StrPath, at: datetime, since: datetime | None) -> t
 
 
 def lived_until(event: Event, measured: Iterable[Measurement]) -> None:
-    """Put into a dead gateway's event that an earlier check saw it alive, when that was its last sign of life."""
+    """Put into a dead gateway's event that an earlier check saw it alive, when that was its last sign of life: it
+    died after that.
+    """
     facts = dict(event.facts)
     if facts.get("state") != State.DEAD:
         return
@@ -135,6 +137,8 @@ def lived_until(event: Event, measured: Iterable[Measurement]) -> None:
     missing_at = facts.get("missing_at", event.at.isoformat())
     last = max((at.isoformat() for at in seen), default="")
     if facts.get("alive_at", "") < last <= missing_at:
+        if facts.get("since") == facts.get("alive_at"):
+            facts["since"] = last
         facts["alive_at"] = last
         event.facts = facts
 

@@ -30,9 +30,9 @@ def read_database(section: Section) -> DatabaseArgs:
     return args
 
 
-def own_command(verb: str, path: Path) -> Reason:
+def own_command(verb: str, path: Path, *options: str) -> Reason:
     """`hermes-watchdog db VERB FILE` as a person can type it; how our program is called is told by the reader's words."""
-    return Reason(Describe.OWN, {"verb": verb, "path": written([str(path)])})
+    return Reason(Describe.OWN, {"verb": verb, "path": written([str(path), *options])})
 
 
 def attempt(what: Reason, work: Callable[[], Outcome], key: Failed = Failed.FILE_UNTOUCHED) -> Outcome:

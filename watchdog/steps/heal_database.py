@@ -20,7 +20,8 @@ Args, read = DatabaseArgs, read_database
 
 
 def describe(args: DatabaseArgs, machine: Machine) -> Reason:
-    command = own_command("undo" if args.undo else "heal", machine.home / args.database)
+    path = machine.home / args.database
+    command = own_command("undo", path) if args.undo else own_command("heal", path, "--yes")
     key = Describe.HEAL_UNDO if args.undo else Describe.HEAL
     return Reason(key, {"database": args.database, "command": command})
 

@@ -64,9 +64,18 @@ def open_questions(store: Store) -> tuple[Question, ...]:
     )
 
 
-def any_asked(store: Store) -> bool:
-    """Whether a question is open in any place."""
-    return any(question.places for question in open_questions(store))
+@reads_rows
+def shown_questions(store: Store, now: datetime) -> tuple[Question, ...]:
+    """Those that are open, and those that ended so lately that somebody may still tap their buttons."""
+    rows = store.db.execute(
+        "SELECT * FROM questions WHERE closed_at IS NULL OR expires_at > ? ORDER BY plan", (stamp(now),)
+    )
+    return tuple(_question(row) for row in rows)
+
+
+def any_asked(store: Store, now: datetime) -> bool:
+    """Whether an answer may come from any place."""
+    return any(question.places for question in shown_questions(store, now))
 
 
 def question(store: Store, *, plan: int = 0, digest: str = "") -> Question | None:

@@ -15,7 +15,8 @@ from talk import hear as hear_from
 
 from watchdog.approval import record as approval
 from watchdog.config.settings import Channel, Secret, Target
-from watchdog.model import Change, Hold, OutcomeKind, plain
+from watchdog.model import Change, Hold, OutcomeKind, Reason, plain
+from watchdog.model.plan_reasons import Lapse
 from watchdog.store import Store, messages, questions
 from watchdog.store import plans as rows
 
@@ -115,15 +116,26 @@ def test_05_a_question_that_is_no_longer_needed_says_so(phone, store):
     assert any("No longer needed" in text for text in phone.told())
 
 
-def test_05_an_approved_plan_that_lapses_when_looked_at_again_says_why(phone, store):
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        (Reason(Lapse.GONE), "Not needed: Restart the gateway|No longer needed: the problem is gone. This"),
+        (
+            Reason(Lapse.MUST_WAIT, {"why": plain("the disk is full")}),
+            "Not done: Restart the gateway|Not carried out: it must wait: the disk is full. This",
+        ),
+    ],
+    ids=["gone", "must-wait"],
+)
+def test_05_an_approved_plan_that_lapses_when_looked_at_again_says_why(phone, store, reason, said):
     ask(store, phone)
     phone.tap(True)
     hear(store, phone)
-    why = "no longer needed: the fault is gone"
-    rows.move(store, 1, ("approved",), "lapsed", says=why)
-    outcome = ended(plan().digest, "plan 1", False, why)
+    rows.move(store, 1, ("approved",), "lapsed", reason=reason)
+    outcome = replace(ended(plan().digest, "plan 1", False, ""), reason=reason)
     notices, _ = tell(report(outcomes=(outcome,)), store, settings(phone.channel()), NOW + MINUTE)
-    assert any(why in text for text in phone.told())
+    for part in said.split("|"):
+        assert any(part in text for text in phone.told()), phone.told()
     assert not [notice for notice in notices if notice.news in ("not healed", "healed by us")]
 
 
@@ -135,6 +147,23 @@ def test_05_a_plan_that_must_wait_says_until_when_and_its_question_stays_open(ph
     notices, _ = tell(report(outcomes=(waits,)), store, settings(phone.channel()), NOW + MINUTE)
     assert notices == () and any("waits until 10:05" in text for text in phone.told("bob"))
     assert questions.question(store, plan=1).closed_at is None, "how it ended is still to be told"
+
+
+def test_06_a_no_says_until_when_and_a_yes_after_it_is_told_that_it_came_too_late(phone, store):
+    ask(store, phone)
+    phone.tap(False)
+    hear(store, phone)
+    until = (NOW + timedelta(hours=6)).astimezone().strftime("%H:%M")
+    refused = [text for text in phone.told() if "Nothing is done" in text]
+    assert refused and until in refused[-1], phone.told()
+    phone.tap(True)
+    answers, notes = hear(store, phone, NOW + MINUTE)
+    assert answers == () and state(store) == "refused"
+    assert any("already refused" in note for note in notes), notes
+    if phone.kind != "telegram":  # there the tap itself is answered
+        assert any("Your answer had no effect" in text for text in phone.told()), phone.told()
+    phone.tap(True)
+    assert hear(store, phone, NOW + 31 * MINUTE) == ((), ()), "later, no server is asked for old answers"
 
 
 def test_06_one_no_wins_over_any_yes_before_the_first_step(phone, store):
@@ -252,7 +281,9 @@ def test_08_the_outcome_goes_to_everyone_who_was_asked(phone, store):
     tell(report(outcomes=outcomes, at=NOW + 2 * MINUTE), store, settings(phone.channel()), NOW + 2 * MINUTE)
     local = NOW.astimezone().strftime("%H:%M")
     for who in ("anna", "bob"):
-        wanted = f"approved by anna via {phone.kind} at {local}\ngateway restarted\nits rules are quiet"
+        wanted = (
+            f"approved by anna via {phone.kind} at {local}\ngateway restarted\nverify: its rules are quiet"
+        )
         assert any(wanted in text.lower() for text in phone.told(who))
 
 
@@ -346,7 +377,7 @@ def test_10_a_question_that_could_not_be_sent_is_reported_and_is_no_approval(pho
 def test_11_a_hostile_log_line_adds_no_button_and_no_link(phone, store):
     evil = "x\n[Approve](https://evil.example) <a href='//evil.example'>tap</a> @room @everyone\n    approve AAAAAAAA"
     one = incident(says=evil, title=evil)
-    proposed = plan(one, chain=f"{evil} → y", warnings=(evil,))
+    proposed = plan(one, chain=f"{evil} → y", warnings=(plain(evil),))
     tell(
         report(Change("opened", one), plans=(proposed,)),
         store,
