@@ -255,7 +255,7 @@ class ContainerGateway(Gateway):
             f"{self.extra}:/opt/lab:ro",
             *(f"{path}:{path}:ro" for path in read_only),
         ]
-        command = [str(self.python), "-m", "hermes_cli.main", "gateway", "run"]
+        command = [*self.command, "gateway", "run"]
         if self.s6:
             command = ["/bin/sh", "/opt/lab/init", *command]
             self._write_services()

@@ -10,16 +10,14 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from . import parts
+from . import parts, waiting
+from .conftest import lacks
 
 
 def needs(*packages: str) -> None:
@@ -29,7 +27,7 @@ def needs(*packages: str) -> None:
         reason = (
             f"the lab lacks {', '.join(lacking)}; apt-get install --no-install-recommends {' '.join(lacking)}"
         )
-        (pytest.fail if os.environ.get("LAB_REQUIRED") else pytest.skip)(reason)
+        lacks(reason)
 
 
 def free_port() -> int:
@@ -38,16 +36,14 @@ def free_port() -> int:
         return int(made.getsockname()[1])
 
 
-def until(true: Callable[[], Any], what: str, seconds: float = 60) -> Any:
-    """The first answer that is true; no fixed waiting."""
-    ends = time.monotonic() + seconds
-    while True:
+def until(true: Callable[[], Any], what: str, within: float = 60) -> Any:
+    """The first answer that is true; an engine that gives none, or none yet, is asked again."""
+
+    def asked() -> Any:
         with suppress(OSError, ValueError, KeyError):
-            if found := true():
-                return found
-        if time.monotonic() > ends:
-            raise AssertionError(f"not within {seconds:g} s: {what}")
-        time.sleep(0.1)
+            return true()
+
+    return waiting.until(asked, what, within)
 
 
 def get(url: str, limit: float = 5) -> Any:

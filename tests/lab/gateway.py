@@ -65,6 +65,11 @@ class Gateway:
         return parts.hermes_python(self.version)
 
     @property
+    def command(self) -> tuple[str, ...]:
+        """`hermes`, as its unit calls it."""
+        return (str(self.python), "-m", "hermes_cli.main")
+
+    @property
     def environment(self) -> dict[str, str]:
         return {"HERMES_HOME": str(self.home)}
 
@@ -107,7 +112,7 @@ class Gateway:
             else {}
         )
         self.machine.run(
-            [self.python, "-m", "hermes_cli.main", "gateway", "install", *scope, "--force", *later],
+            [*self.command, "gateway", "install", *scope, "--force", *later],
             bus,
             check=True,
         )
@@ -134,13 +139,18 @@ class Gateway:
         else:
             output = (self.machine.folder / "gateway.out").open("a")
             self.process = self.machine.start(
-                [self.python, "-m", "hermes_cli.main", "gateway", "run"],
+                [*self.command, "gateway", "run"],
                 self.environment,
                 stdout=output,
                 stderr=output,
             )
             output.close()
         self.wait_until_running()
+
+    def start_and_answer(self, chat: int = 42) -> None:
+        """Started, and the first message was answered."""
+        self.start()
+        self.answers("hello", chat)
 
     def starts(self) -> int:
         return self.count("gateway.log", "Gateway running with")
@@ -149,6 +159,15 @@ class Gateway:
         until(
             lambda: self.starts() >= starts,
             f"start {starts} of the gateway",
+            within=within,
+            explain=self.explain,
+        )
+
+    def wait_for_restarts(self, times: int, within: float = 150) -> None:
+        """Until systemd has started it so often by itself."""
+        until(
+            lambda: int(self.machine.show(UNIT, "NRestarts")["NRestarts"]) >= times,
+            f"{times} restarts by systemd",
             within=within,
             explain=self.explain,
         )

@@ -15,8 +15,7 @@ OTHERS = [pytest.param(version, marks=pytest.mark.thorough) for version in ("0.1
 @pytest.mark.parametrize("version", ["0.19.0", *OTHERS])
 def test_a_bare_gateway_that_was_killed_is_started_detached(lab, version):
     it = lab(version, systemd=False, settings=person.SETTINGS)
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it.gateway.start_and_answer()
     pid = it.gateway.pid
     it.gateway.kill()
     until(lambda: pid not in it.machine.inner_pids(), "the process is gone")

@@ -13,8 +13,7 @@ from .waiting import until
 @both
 def test_a_hung_chat_is_restarted_away_while_a_slow_one_is_left_alone(lab, version):
     it = lab(version, settings=person.SETTINGS, hurry=("session-stuck",))
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it.gateway.start_and_answer()
     it.world.do("llm", "behave", match="never answer", do="hang")
     it.world.do("llm", "behave", match="work slowly", do="tools", steps=30, command="sleep 3")
     it.gateway.tell("please never answer", chat=42)
@@ -59,8 +58,7 @@ def test_a_hung_chat_is_restarted_away_while_a_slow_one_is_left_alone(lab, versi
 def test_a_restart_that_does_not_help_is_not_called_a_cure(lab):
     """The provider still hangs: Hermes resumes the session after the restart and hangs again."""
     it = lab("0.19.0", settings=person.SETTINGS, hurry=("session-stuck",))
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it.gateway.start_and_answer()
     it.world.do("llm", "behave", match="", do="hang")
     it.gateway.tell("please never answer")
     question = person.asked(it, "session-stuck")

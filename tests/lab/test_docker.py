@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -17,7 +17,7 @@ from .machine import Done
 from .test_operators_story import STATE, TLS_RECORD, rows
 from .test_power import has_all, healthy
 from .waiting import until
-from .watchdog import Watchdog
+from .watchdog import Watchdog, later
 from .world import World
 
 EATS = """import os, threading, time
@@ -69,8 +69,7 @@ def outside(it: SimpleNamespace) -> str:
 
 def test_a_healthy_gateway_is_named_with_its_container_and_a_planned_stop_is_silence(box):
     it = box()
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it.gateway.start_and_answer()
     assert it.gateway.pid > 1 == it.gateway.state()["pid"], "inside it is process 1"
     for command in ("status", "doctor"):
         shown = it.watchdog(command).text
@@ -83,8 +82,7 @@ def test_a_healthy_gateway_is_named_with_its_container_and_a_planned_stop_is_sil
 
 def test_a_killed_container_is_started_by_approval_and_a_frozen_gateway_is_seen(box):
     it = box()
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it.gateway.start_and_answer()
     person.is_quiet(it)
     it.machine.tool("kill", NAME)
     question = person.asked(it, "gateway-down")
@@ -97,8 +95,7 @@ def test_a_killed_container_is_started_by_approval_and_a_frozen_gateway_is_seen(
     person.is_quiet(it)
 
     it.gateway.freeze(timedelta(minutes=6))
-    then = datetime.now() + timedelta(minutes=6)
-    report = it.watchdog.json("check", "--dry-run", "--now", f"{then:%Y-%m-%d %H:%M:%S}")
+    report = it.watchdog.json("check", "--dry-run", *later(minutes=6))
     assert person.open_rules(report) == ["gateway-wedged"], report
     assert f"docker restart -t 15 {it.gateway.id[:12]}" in str(report["plans"]), report["plans"]
 
@@ -114,8 +111,7 @@ def test_a_killed_container_is_started_by_approval_and_a_frozen_gateway_is_seen(
 )
 def test_a_hung_chat_is_cured_by_an_approved_restart_of_what_runs_the_gateway(box, engine, s6):
     it = box(engine, s6=s6, hurry=("session-stuck",))
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it.gateway.start_and_answer()
     assert f"container {NAME} (process {it.gateway.pid} outside)" in it.watchdog("status").text
     it.world.do("llm", "behave", match="never answer", do="hang")
     it.gateway.tell("please never answer")
@@ -167,8 +163,7 @@ def test_a_broken_database_is_healed_with_the_container_stopped(box):
 def test_a_container_that_ran_out_of_memory_says_so_before_it_is_started_again(box):
     it = box(options=("--memory", "400m", "--memory-swap", "400m"))
     (it.gateway.extra / "sitecustomize.py").write_text(EATS)
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it.gateway.start_and_answer()
     person.is_quiet(it)
     (it.gateway.home / "eat").touch()
     until(lambda: it.gateway.state_of_container() == "exited", "the kernel ended it")
@@ -182,8 +177,7 @@ def test_a_container_that_ran_out_of_memory_says_so_before_it_is_started_again(b
 
 def test_an_engine_that_is_down_is_told_and_nothing_is_started_in_its_stead(box):
     it = box()
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it.gateway.start_and_answer()
     person.is_quiet(it)
     it.machine.kill_engine()
     it.gateway.answers("still there?")
@@ -208,8 +202,7 @@ def test_an_engine_that_is_down_is_told_and_nothing_is_started_in_its_stead(box)
 @pytest.mark.thorough
 def test_other_containers_odd_names_pauses_and_a_hung_engine_lead_to_a_sentence_and_to_nothing_else(box):
     it = box()
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it.gateway.start_and_answer()
     person.is_quiet(it)
     tool, short_id = it.machine.tool, it.gateway.id[:12]
     others = ("--network", "host", "-v", "/usr:/usr:ro", IMAGE, "/bin/sleep", "10000")
@@ -255,8 +248,7 @@ def test_other_containers_odd_names_pauses_and_a_hung_engine_lead_to_a_sentence_
 @pytest.mark.thorough
 def test_an_engine_that_dies_in_the_middle_of_a_restart_leaves_a_gateway_that_is_told_to_be_down(box):
     it = box(hurry=("session-stuck",))
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it.gateway.start_and_answer()
     it.world.do("llm", "behave", match="never answer", do="hang")
     it.gateway.tell("please never answer")
     question = person.asked(it, "session-stuck")
@@ -280,8 +272,7 @@ def test_a_linked_volume_a_second_container_on_it_and_a_new_name_leave_no_doubt_
     it = box()
     it.gateway.volume = it.machine.folder / "link"
     it.gateway.volume.symlink_to(it.gateway.home)
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it.gateway.start_and_answer()
     assert outside(it) in it.watchdog("doctor", "--home", str(it.gateway.volume)).text
     shared = ("-v", f"{it.gateway.home}:/data", "-v", "/usr:/usr:ro", IMAGE, "/bin/sleep", "10000")
     it.machine.tool("run", "-d", "--name", "dashboard", "--network", "host", *shared)
@@ -329,8 +320,7 @@ def test_in_a_user_namespace_the_gateway_is_found_started_and_healed_by_its_numb
     """Root in the container is somebody else outside, and so is every other user of it."""
     it = box(engine, user=user)
     outer, tool = it.machine.outside(user), "docker" if engine == "docker-remap" else "podman"
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it.gateway.start_and_answer()
     owner = it.machine.run(["stat", "-c", "%u", f"/proc/{it.gateway.pid}"]).stdout.strip()
     assert owner == str(outer) != "0"
     for command in ("status", "doctor"):
@@ -360,8 +350,7 @@ def test_in_a_user_namespace_the_gateway_is_found_started_and_healed_by_its_numb
 @pytest.mark.thorough
 def test_a_home_of_a_number_of_ones_user_namespace_is_watched_by_podman_unshare(box):
     it = box("rootless", user=10000)
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it.gateway.start_and_answer()
     refused = it.watchdog("check").text
     assert "may not be read; run this as that user: podman unshare hermes-watchdog" in refused, refused
     it.watchdog.prefix = ("podman", "unshare")
@@ -369,8 +358,7 @@ def test_a_home_of_a_number_of_ones_user_namespace_is_watched_by_podman_unshare(
         assert outside(it) in it.watchdog(command).text
     person.is_quiet(it)
     it.gateway.freeze(timedelta(minutes=6))
-    then = datetime.now() + timedelta(minutes=6)
-    report = it.watchdog.json("check", "--dry-run", "--now", f"{then:%Y-%m-%d %H:%M:%S}")
+    report = it.watchdog.json("check", "--dry-run", *later(minutes=6))
     assert person.open_rules(report) == ["gateway-wedged"], report
     assert f"podman restart -t 20 {it.gateway.id[:12]}" in str(report["plans"]), report["plans"]
 

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import subprocess
 import time
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from .conftest import both, needs
 from .gateway import UNIT, Gateway
 from .test_docker import EATS
 from .waiting import until
+from .watchdog import later
 
 pytestmark = pytest.mark.thorough
 QQ = ("telegram", "qqbot")
@@ -31,12 +32,24 @@ def found(it, *later: str) -> dict[tuple[str, str], dict]:
     return {(one["rule"], one["key"]): one for one in report["incidents"] if one["status"] != "resolved"}
 
 
-def running(lab, version: str, **more):
+def only(it, rule: str, key: str, *later: str) -> dict:
+    """The one incident that a check finds: this one, and nothing else."""
+    incidents = found(it, *later)
+    assert list(incidents) == [(rule, key)], incidents
+    return incidents[rule, key]
+
+
+def running(lab, version: str, chat: int = 42, systemd: bool = False, **more):
     """A gateway that has just answered somebody."""
-    it = lab(version, **more)
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it = lab(version, systemd=systemd, **more)
+    it.gateway.start_and_answer(chat)
     return it
+
+
+def add_job(it, every: str, name: str, *words: str) -> None:
+    """A job of Hermes' own clock."""
+    create = [*it.gateway.command, "cron", "create", every, f"{name} please", "--name", name, *words]
+    it.machine.run(create, it.gateway.environment, check=True)
 
 
 def error(message: str, kind: str, code: str | None = None) -> dict:
@@ -71,25 +84,21 @@ RULES = {
 @both
 @pytest.mark.parametrize("refusal", REFUSALS)
 def test_what_the_provider_refuses_is_named(lab, version, refusal):
-    it = lab(version, systemd=False)
-    it.gateway.start()
-    it.gateway.answers("hello", chat=41)
+    it = running(lab, version, chat=41)
     status, body = REFUSALS[refusal]
     it.world.do("llm", "behave", match="please", do="refuse", status=status, body=body)
     it.gateway.tell("please do it")
     it.gateway.wait_for(
         "response ready: platform=telegram chat=42|Agent error in session agent:main:telegram:dm:42"
     )
-    told = found(it)
-    assert list(told) == [RULES[refusal]], told
-    incident = told[RULES[refusal]]
+    incident = only(it, *RULES[refusal])
     assert incident["recipe"] in (None, ""), incident
 
 
 @pytest.mark.thorough
 @both
 def test_an_account_with_money_again_is_known_by_any_chat_that_is_answered(lab, version):
-    it = running(lab, version, systemd=False)
+    it = running(lab, version)
     status, body = REFUSALS["money"]
     it.world.do("llm", "behave", match="please", do="refuse", status=status, body=body)
     it.gateway.tell("please do it")
@@ -115,22 +124,19 @@ ANSWERS = {
 @newer
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_an_answer_without_words_is_a_failure_of_the_provider(lab, version, answer):
-    it = lab(version, systemd=False)
-    it.gateway.start()
-    it.gateway.answers("hello", chat=41)
+    it = running(lab, version, chat=41)
     behaviour, expected = ANSWERS[answer]
     it.world.do("llm", "behave", match="please", **behaviour)
     it.gateway.tell("please do it")
     it.gateway.wait_for("response ready: platform=telegram chat=42", within=200)
-    told = found(it)
-    assert list(told) == [expected], told
+    only(it, *expected)
 
 
 @newer
 def test_messages_that_a_busy_chat_drops_are_told(lab, version):
-    it = lab(version, systemd=False, config="display: {busy_input_mode: queue, busy_text_mode: interrupt}\n")
-    it.gateway.start()
-    it.gateway.answers("hello", chat=41)
+    it = running(
+        lab, version, chat=41, config="display: {busy_input_mode: queue, busy_text_mode: interrupt}\n"
+    )
     it.world.do("llm", "behave", match="wait", do="hang")
     it.gateway.tell("wait for it")
     until(lambda: it.world.get("llm", "hanging"), "chat 42 waits", explain=it.gateway.explain)
@@ -138,8 +144,7 @@ def test_messages_that_a_busy_chat_drops_are_told(lab, version):
         it.gateway.tell(f"and number {number}")
         time.sleep(2)  # what comes sooner is joined to one message
     it.gateway.wait_for("Dropping busy-mode follow-up", name="agent.log")
-    told = found(it)
-    assert list(told) == [("messages-dropped", "telegram")], told
+    only(it, "messages-dropped", "telegram")
 
 
 SENDS = {
@@ -157,16 +162,12 @@ SENDS = {
 @both
 @pytest.mark.parametrize("reason", SENDS)
 def test_answers_that_telegram_does_not_take_are_told_by_chat(lab, version, reason):
-    it = lab(version, systemd=False)
-    it.gateway.start()
-    it.gateway.answers("hello", chat=41)
+    it = running(lab, version, chat=41)
     it.world.set("telegram", refusals={"42": SENDS[reason]})
     it.gateway.tell("are you there?")
     it.gateway.wait_for("response ready: platform=telegram chat=42")
     it.gateway.wait_for("Failed to deliver response", name="agent.log", within=240)
-    told = found(it)
-    assert list(told) == [("reply-undelivered", "telegram/42")], told
-    incident = told["reply-undelivered", "telegram/42"]
+    incident = only(it, "reply-undelivered", "telegram/42")
     assert incident["severity"] == ("low" if reason == "blocked" else "high"), incident
 
 
@@ -179,9 +180,8 @@ def test_answers_that_qq_does_not_take_are_told_by_chat(lab, version):
     it.world.do("qq", "say", text="are you there?")
     it.gateway.wait_for("response ready: platform=qqbot")
     it.gateway.wait_for("Failed to deliver response", name="agent.log", within=240)
-    told = found(it)
-    assert list(told) == [("reply-undelivered", "qqbot/QQUSER1")], told
-    assert "msg limit exceed" in told["reply-undelivered", "qqbot/QQUSER1"]["says"]
+    incident = only(it, "reply-undelivered", "qqbot/QQUSER1")
+    assert "msg limit exceed" in incident["says"]
 
 
 @both
@@ -190,9 +190,8 @@ def test_a_config_file_that_does_not_parse_is_named_with_its_line(lab, version):
     config = it.gateway.home / "config.yaml"
     config.write_text(config.read_text() + "display:\n\tcolour: red\n")
     it.gateway.start()
-    told = found(it)
-    assert list(told) == [("config-ignored", "config.yaml")], told
-    assert f"line {len(config.read_text().splitlines())}" in told["config-ignored", "config.yaml"]["says"]
+    incident = only(it, "config-ignored", "config.yaml")
+    assert f"line {len(config.read_text().splitlines())}" in incident["says"]
 
 
 @both
@@ -202,18 +201,16 @@ def test_a_login_that_qq_refuses_each_time_is_told(lab, version):
     it.gateway.wait_for("Ready, session_id=")
     it.world.do("qq", "play", script="refuse:4007")
     it.gateway.wait_for("WebSocket closed: code=4007", times=7)
-    told = found(it)
-    assert list(told) == [("qq-refused", "102000001")], told
+    only(it, "qq-refused", "102000001")
 
 
 @both
 def test_a_token_that_is_revoked_while_the_gateway_runs_is_told(lab, version):
-    it = running(lab, version, platforms=QQ, systemd=False)
+    it = running(lab, version, platforms=QQ)
     it.world.set("telegram", mode="rejected")
     it.gateway.wait_for("Invalid token", name="agent.log")
-    told = found(it)
-    assert list(told) == [("telegram-refused", "telegram")], told
-    assert told["telegram-refused", "telegram"]["recipe"] in (None, "")
+    incident = only(it, "telegram-refused", "telegram")
+    assert incident["recipe"] in (None, "")
 
 
 @newer
@@ -227,8 +224,7 @@ def test_credentials_that_are_rejected_at_the_start_are_the_reason_that_is_told(
         assert it.watchdog.until_found("platform-down")["key"] == "telegram"
         return
     until(it.gateway.is_down, "it ends by itself", explain=it.gateway.explain)
-    told = found(it)
-    assert list(told) == [("startup-refused", "gateway")], told
+    only(it, "startup-refused", "gateway")
     assert it.watchdog.json("check", "--dry-run")["plans"] == []
 
 
@@ -241,9 +237,7 @@ def test_two_homes_with_one_bot_name_who_holds_it(lab, version):
     other.home.mkdir()
     for name in ("config.yaml", ".env"):
         (other.home / name).write_text((it.gateway.home / name).read_text())
-    other.process = it.machine.start(
-        [other.python, "-m", "hermes_cli.main", "gateway", "run"], {"HERMES_HOME": str(other.home)}
-    )
+    other.process = it.machine.start([*other.command, "gateway", "run"], {"HERMES_HOME": str(other.home)})
     try:
         other.wait_for("already in use|Gateway exiting", name="agent.log")
         time.sleep(22)
@@ -260,34 +254,30 @@ def test_two_homes_with_one_bot_name_who_holds_it(lab, version):
 
 @both
 def test_files_that_cannot_be_opened_are_told_and_a_restart_helps(lab, version):
-    it = running(lab, version, systemd=False)
+    it = running(lab, version)
     pid = it.machine.inner_pids()[it.gateway.pid]
     taken = len(os.listdir(f"/proc/{pid}/fd"))
     os.system(f"prlimit --pid {pid} --nofile={taken}:{taken}")
-    told = found(it)
-    assert list(told) == [("too-many-open-files", "gateway")], told
+    only(it, "too-many-open-files", "gateway")
     for number in range(3):
         it.gateway.tell("and now?", chat=50 + number)
     it.gateway.wait_for("Too many open files", name="agent.log")
-    told = found(it)
-    assert list(told) == [("too-many-open-files", "gateway")], told
-    assert told["too-many-open-files", "gateway"]["recipe"] == "restart-gateway"
+    incident = only(it, "too-many-open-files", "gateway")
+    assert incident["recipe"] == "restart-gateway"
 
 
 @both
 def test_a_store_that_was_healed_by_hand_needs_a_restart(lab, version):
-    it = running(lab, version, systemd=False)
+    it = running(lab, version)
     restart(it, lambda: overwrite(it.gateway.home / "state.db", b"SQLit\x17"))
-    told = found(it)
-    assert list(told) == [("database-broken", "state.db")], told
+    only(it, "database-broken", "state.db")
     overwrite(it.gateway.home / "state.db", b"SQLite")
-    told = found(it)
-    assert list(told) == [("session-store-off", "state.db")], told
+    only(it, "session-store-off", "state.db")
 
 
 @both
 def test_a_store_that_another_process_keeps_locked_is_told(lab, version):
-    it = running(lab, version, systemd=False)
+    it = running(lab, version)
     db = sqlite3.connect(it.gateway.home / "state.db", isolation_level=None)
     db.execute("BEGIN IMMEDIATE")
     it.gateway.tell("are you there?", chat=43)
@@ -300,7 +290,7 @@ def test_a_store_that_another_process_keeps_locked_is_told(lab, version):
 @both
 def test_a_store_that_the_gateway_may_not_write_is_told(lab, version):
     needs("dbus-user-session")
-    it = running(lab, version, user=True)
+    it = running(lab, version, systemd=True, user=True)
     it.gateway.systemctl("stop", UNIT)
     for file in it.gateway.home.glob("state.db*"):
         os.chown(file, 0, 0)
@@ -315,31 +305,26 @@ def test_a_store_that_the_gateway_may_not_write_is_told(lab, version):
 
 @both
 def test_a_database_that_began_anew_is_missed(lab, version):
-    it = running(lab, version, systemd=False)
+    it = running(lab, version)
     it.watchdog("check")
     restart(it, lambda: begin_anew(it.gateway.home))
     it.gateway.answers("hello again")
     it.watchdog("check")
-    told = found(it)
-    assert list(told) == [("history-lost", "state.db")], told
-    assert told["history-lost", "state.db"]["recipe"] == "restore-history"
+    incident = only(it, "history-lost", "state.db")
+    assert incident["recipe"] == "restore-history"
 
 
 @both
 def test_a_gateway_that_was_stopped_on_purpose_is_told_once_after_twelve_hours(lab, version):
-    it = running(lab, version)
+    it = running(lab, version, systemd=True)
     it.machine.systemctl("stop", UNIT)
     assert list(found(it)) == []
-    later = f"{datetime.now() + timedelta(hours=13):%Y-%m-%d %H:%M:%S}"
-    told = found(it, "--now", later)
-    assert list(told) == [("stopped-long", "gateway")], told
+    only(it, "stopped-long", "gateway", *later(hours=13))
 
 
 @newer
 def test_a_chat_that_waits_for_its_user_is_not_stuck(lab, version):
-    it = lab(version, systemd=False, hurry=("session-stuck",), config="approvals: {mode: manual}\n")
-    it.gateway.start()
-    it.gateway.answers("hello", chat=41)
+    it = running(lab, version, chat=41, hurry=("session-stuck",), config="approvals: {mode: manual}\n")
     ask = {"question": "Which report do you want?", "choices": ["sales", "costs"]}
     it.world.do("llm", "behave", match="a report", do="tools", tool="clarify", arguments=ask)
     it.world.do("llm", "behave", match="tidy up", do="tools", command="rm -rf /srv/data/x")
@@ -394,7 +379,7 @@ def small(it, megabytes: int, with_code: str):
     it.gateway.process = it.machine.start(
         [
             *("sh", "-c", f'echo $$ > {MEMORY_GROUPS}/{group.name}/cgroup.procs; exec "$@"', "sh"),
-            *(it.gateway.python, "-m", "hermes_cli.main", "gateway", "run"),
+            *(*it.gateway.command, "gateway", "run"),
         ],
         {**it.gateway.environment, "PYTHONPATH": str(eats)},
     )
@@ -430,8 +415,7 @@ def test_a_gateway_whose_memory_grows_towards_its_limit_is_told_before_it_dies(l
             (it.gateway.home / "take").write_text(str(megabytes))
             until(lambda target=megabytes: resident(it) >= target, f"the gateway has {megabytes} MB")
             it.watchdog("check", env=minutes_later(15 * quarter))
-        told = found(it, "--now", f"{datetime.now() + timedelta(minutes=61):%Y-%m-%d %H:%M:%S}")
-    assert list(told) == [("memory-pressure", "gateway")], told
+        only(it, "memory-pressure", "gateway", *later(minutes=61))
 
 
 def resident(it) -> int:
@@ -455,8 +439,7 @@ def test_a_full_disk_is_told_with_what_fills_it(lab, version):
         for name, text in files.items():
             (home / name).write_text(text)
         it.machine.boot()
-        it.gateway.start()
-        it.gateway.answers("hello")
+        it.gateway.start_and_answer()
         room = os.statvfs(home).f_bavail * os.statvfs(home).f_frsize
         (home / "state.db.malformed-backup-1").write_bytes(bytes(room - (14 << 20)))
         told = found(it)
@@ -478,42 +461,12 @@ def test_a_full_disk_is_told_with_what_fills_it(lab, version):
 @pytest.mark.takes_at_most(500)
 @both
 def test_jobs_of_the_clock_that_fail_or_do_not_run_are_named(lab, version):
-    it = running(lab, version, systemd=False)
+    it = running(lab, version)
     it.world.do(
         "llm", "behave", match="weather", do="refuse", status=500, body=error("broken", "server_error")
     )
-    it.machine.run(
-        [
-            it.gateway.python,
-            "-m",
-            "hermes_cli.main",
-            "cron",
-            "create",
-            "every 1m",
-            "weather please",
-            "--name",
-            "weather",
-        ],
-        it.gateway.environment,
-        check=True,
-    )
-    it.machine.run(
-        [
-            it.gateway.python,
-            "-m",
-            "hermes_cli.main",
-            "cron",
-            "create",
-            "every 1m",
-            "news please",
-            "--name",
-            "news",
-            "--deliver",
-            "telegram:99",
-        ],
-        it.gateway.environment,
-        check=True,
-    )
+    add_job(it, "every 1m", "weather")
+    add_job(it, "every 1m", "news", "--deliver", "telegram:99")
     it.world.set("telegram", refusals={"99": SENDS["gone"]})
     it.gateway.wait_for("Job 'weather' failed", times=2, name="agent.log", within=450)
     it.watchdog.until_found("cron-failing")
@@ -569,8 +522,7 @@ def with_a_loop_that_stands(lab, version):
     blocks.mkdir()
     (blocks / "sitecustomize.py").write_text(BLOCKS)
     it.gateway.install(extra=f"[Service]\nEnvironment=PYTHONPATH={blocks}\n")
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it.gateway.start_and_answer()
     (it.gateway.home / "block").touch()
     return it
 
@@ -582,17 +534,11 @@ def test_a_gateway_that_ends_itself_because_its_loop_stands_is_a_crash_loop_when
 ):
     it = with_a_loop_that_stands(lab, version)
     for number in (1, 2, 3):
-        until(
-            lambda number=number: int(it.machine.show(UNIT, "NRestarts")["NRestarts"]) >= number,
-            f"end {number} by itself",
-            within=300,
-            explain=it.gateway.explain,
-        )
+        it.gateway.wait_for_restarts(number, within=300)
         if number == 1:
             assert [rule for rule, _ in found(it)] == [], "once is no loop"
-    told = found(it)
-    assert list(told) == [("crash-loop", "gateway")], told
-    assert "75" in told["crash-loop", "gateway"]["says"]
+    incident = only(it, "crash-loop", "gateway")
+    assert "75" in incident["says"]
 
 
 @pytest.mark.thorough
@@ -610,22 +556,15 @@ def test_a_loop_that_stands_without_a_guard_is_frozen_when_two_witnesses_agree_a
 
 @newer
 def test_a_gateway_that_a_signal_halts_is_called_frozen(lab, version):
-    it = running(lab, version, systemd=False)
+    it = running(lab, version)
     it.gateway.freeze(timedelta(minutes=6))
-    later = f"{datetime.now() + timedelta(minutes=6):%Y-%m-%d %H:%M:%S}"
-    told = found(it, "--now", later)
+    told = found(it, *later(minutes=6))
     it.machine.kill(it.gateway.process)
     assert list(told) == [("gateway-wedged", "gateway")], told
 
 
 @both
 def test_jobs_that_a_held_lock_keeps_from_running_are_overdue(lab, version):
-    it = running(lab, version, systemd=False)
-    it.machine.run(
-        [it.gateway.python, "-m", "hermes_cli.main", "cron", "create", "every 5m", "news", "--name", "news"],
-        it.gateway.environment,
-        check=True,
-    )
-    later = f"{datetime.now() + timedelta(minutes=45):%Y-%m-%d %H:%M:%S}"
-    told = found(it, "--now", later)
-    assert list(told) == [("cron-overdue", "news")], told
+    it = running(lab, version)
+    add_job(it, "every 5m", "news")
+    only(it, "cron-overdue", "news", *later(minutes=45))

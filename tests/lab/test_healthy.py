@@ -111,8 +111,7 @@ def test_a_gateway_that_is_busy_for_long_gives_no_finding(lab, before, version):
     restart in its middle; with a check each minute. What was done and found stands in the lab's cache.
     """
     it = lab(before, platforms=("telegram", "qqbot"), settings=person.SETTINGS, config=SMALL_LOGS)
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it.gateway.start_and_answer()
     person.is_quiet(it, checks=1)
     it.gateway = update(it, version)
     it.gateway.answers("hello again")
@@ -177,8 +176,7 @@ def stop_a_chat(it, chat: int) -> None:
 @both
 def test_checks_while_the_gateway_writes_lose_no_message_and_touch_no_file_of_its(lab, version):
     it = lab(version, settings=person.SETTINGS)
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it.gateway.start_and_answer()
     done = threading.Event()
     checks: list[int] = []
 

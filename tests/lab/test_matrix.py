@@ -128,8 +128,7 @@ class Synapse:
 def test_a_question_is_answered_by_the_right_person_in_a_matrix_room(lab):
     needs("synapse")
     it = lab("0.19.0", settings=person.SETTINGS, hurry=("session-stuck",))
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it.gateway.start_and_answer()
     matrix = Synapse(it.world)
     secret = Path(it.watchdog.config / "matrix-token")
     secret.write_text(matrix.tokens["wd"])

@@ -109,7 +109,7 @@ def test_a_broken_database_and_an_old_board_under_a_crash_loop_are_one_case(lab,
         file.seek(5)
         file.write(TLS_RECORD)
     it.machine.systemctl("start", "--no-block", UNIT)
-    until(lambda: int(it.machine.show(UNIT, "NRestarts")["NRestarts"]) >= 4, "a real crash loop", within=150)
+    it.gateway.wait_for_restarts(4)
 
     report = it.watchdog.json("check", "--dry-run")
     assert {"crash-loop", "database-broken", "missing-column"} <= set(person.open_rules(report)), report

@@ -243,8 +243,7 @@ def test_adding_columns_cut_off_before_the_commit_leaves_the_board_whole(lab, ve
 @CROSSED
 def test_a_restart_cut_off_in_the_middle_is_told_and_left_to_a_person(lab, version, end):
     it = lab(version, settings=person.SETTINGS, hurry=("session-stuck",))
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it.gateway.start_and_answer()
     it.world.do("llm", "behave", match="never answer", do="hang")
     it.gateway.tell("please never answer")
     question = person.asked(it, "session-stuck")
@@ -272,8 +271,7 @@ def test_a_start_cut_off_in_the_middle_is_told_and_not_done_twice(lab, version, 
     it.gateway.install(
         extra=f"[Service]\nRestart=no\nExecStartPre=/bin/sh -c 'while [ -e {hold} ]; do sleep 0.1; done'\n"
     )
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it.gateway.start_and_answer()
     it.gateway.kill()
     until(it.gateway.is_down, "systemd saw it die")
     question = person.asked(it, "gateway-down")
@@ -297,11 +295,7 @@ def test_stopping_a_crash_loop_cut_off_in_the_middle_is_told_and_ends_stopped(la
     it.gateway.start()
     ill.touch()
     it.gateway.kill()
-    until(
-        lambda: int(it.machine.show(UNIT, "NRestarts")["NRestarts"]) >= 4,
-        "four restarts by systemd",
-        within=150,
-    )
+    it.gateway.wait_for_restarts(4)
     question = person.asked(it, "crash-loop")
     assert "systemctl stop hermes-gateway.service" in question.text
     cut(it, end, f"{GATEWAY} {COMMAND_RUNS}", "approve", question.code)

@@ -18,8 +18,7 @@ from . import person
 )
 def test_refused_content_and_broken_tls_are_told_and_no_restart_is_proposed(lab, version, dialect):
     it = lab(version, settings=person.SETTINGS, dialect=dialect)
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it.gateway.start_and_answer()
     it.world.do("llm", "behave", match="please sensitive", do="sensitive")
     it.world.do("llm", "behave", match="please tls", do="tls")
     faults = {"sensitive": (51, "content-filter-burst"), "tls": (52, "tls-burst")}

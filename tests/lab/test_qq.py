@@ -47,8 +47,7 @@ def test_a_4009_that_recovers_is_silence_and_a_resume_loop_is_ended_by_a_tap_on_
 
 def test_the_wedge_of_0_13_ends_in_a_kill_by_systemd_and_answers_again(lab):
     it = lab("0.13.0", platforms=QQ, settings=person.SETTINGS, hurry=("gateway-wedged",), stop_timeout=8)
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it.gateway.start_and_answer()
     it.world.do("qq", "play", script="dropped")
     it.gateway.wait_for("Reconnect failed")
     it.gateway.kill(signal.SIGTERM)  # frozen: it does not hear this

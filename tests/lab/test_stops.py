@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -10,6 +10,7 @@ from . import person
 from .conftest import both
 from .gateway import UNIT
 from .waiting import until
+from .watchdog import later
 
 # A gateway that nobody revives, so that the watchdog is the one who notices.
 NO_RESTART = "[Service]\nRestart=no\n"
@@ -19,8 +20,7 @@ NO_RESTART = "[Service]\nRestart=no\n"
 def test_a_killed_gateway_is_found_down_and_started_by_approval_and_a_planned_stop_is_silence(lab, version):
     it = lab(version, settings=person.SETTINGS)
     it.gateway.install(extra=NO_RESTART)
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it.gateway.start_and_answer()
     it.gateway.kill()
     until(it.gateway.is_down, "systemd saw it die")
     question = person.asked(it, "gateway-down")
@@ -41,8 +41,7 @@ def test_a_killed_gateway_is_found_down_and_started_by_approval_and_a_planned_st
 @both
 def test_a_kill_that_systemd_heals_and_restarts_asked_for_in_the_chat_are_silence(lab, version):
     it = lab(version, settings=person.SETTINGS)
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it.gateway.start_and_answer()
     it.gateway.kill()
     it.gateway.wait_until_running(starts=2)
     it.gateway.answers("hello again")
@@ -60,11 +59,7 @@ def test_a_crash_loop_by_rejected_credentials_is_told_and_stopping_is_offered_no
     it.world.set("telegram", mode="rejected")
     it.gateway.install()
     it.machine.systemctl("start", UNIT)
-    until(
-        lambda: int(it.machine.show(UNIT, "NRestarts")["NRestarts"]) >= 4,
-        "four restarts by systemd",
-        within=150,
-    )
+    it.gateway.wait_for_restarts(4)
     found = it.watchdog.until_found("crash-loop")
     assert "was rejected by the server" in found["says"]
     question = person.asked(it, "crash-loop")
@@ -99,11 +94,9 @@ def test_rejected_credentials_of_0_19_are_told_without_a_restart(lab):
 @pytest.mark.thorough
 def test_a_gateway_that_was_stopped_by_a_signal_is_called_frozen(lab):
     it = lab("0.19.0", settings=person.SETTINGS)
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it.gateway.start_and_answer()
     it.gateway.freeze(timedelta(minutes=6))
-    then = datetime.now() + timedelta(minutes=6)
-    report = it.watchdog.json("check", "--dry-run", "--now", f"{then:%Y-%m-%d %H:%M:%S}")
+    report = it.watchdog.json("check", "--dry-run", *later(minutes=6))
     assert person.open_rules(report) == ["gateway-wedged"], report
 
 
@@ -111,8 +104,7 @@ def test_a_gateway_that_was_stopped_by_a_signal_is_called_frozen(lab):
 @both
 def test_starts_that_die_on_a_full_disk_after_a_planned_stop_are_a_crash_loop_at_every_check(lab, version):
     it = lab(version, settings=person.SETTINGS)
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it.gateway.start_and_answer()
     it.machine.systemctl("stop", UNIT)
     home = it.gateway.home
     it.machine.run(
@@ -125,10 +117,6 @@ def test_starts_that_die_on_a_full_disk_after_a_planned_stop_are_a_crash_loop_at
         as_root=True,
     )
     it.machine.systemctl("start", "--no-block", UNIT)
-    until(
-        lambda: int(it.machine.show(UNIT, "NRestarts")["NRestarts"]) >= 4,
-        "four restarts by systemd",
-        within=120,
-    )
+    it.gateway.wait_for_restarts(4, within=120)
     for _ in range(5):
         assert "crash-loop" in person.open_rules(it.watchdog.json("check"))

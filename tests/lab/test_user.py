@@ -25,8 +25,7 @@ def test_a_user_unit_is_started_by_a_tap_in_telegram(lab):
     needs("dbus-user-session")
     it = lab("0.19.0", user=True, settings=asks_by(TOKEN))
     it.gateway.install(extra="[Service]\nRestart=no\n")
-    it.gateway.start()
-    it.gateway.answers("hello")
+    it.gateway.start_and_answer()
     it.gateway.kill()
     until(it.gateway.is_down, "systemd saw it die")
 

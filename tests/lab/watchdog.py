@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from .gateway import Gateway
@@ -40,6 +41,11 @@ def shipped_rules() -> Path:
 def faster(rule: str) -> str:
     """The same rule with its waiting times scaled down; windows, counts and patterns stay."""
     return _LIMIT.sub(lambda m: f"{m[1]}: {max(int(m[2]) * _SECONDS[m[3]] // FASTER, 0)}s", rule)
+
+
+def later(**span: float) -> tuple[str, str]:
+    """The option of a check that looks so much later: later(hours=13)."""
+    return "--now", f"{datetime.now() + timedelta(**span):%Y-%m-%d %H:%M:%S}"
 
 
 class Watchdog:
