@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from machines import ARGV, HOME
@@ -14,19 +12,13 @@ from machines import ROOT_FACTS as ROOT
 from watchdog.gateway.command import folder_for, gateway_command
 from watchdog.gateway.decide import decide
 from watchdog.gateway.facts import HostFacts, Unit
-from watchdog.gateway.probe import (
-    Asked,
-    find_supervisor,
-    lets,
-    sudoers,
-    systemd_span,
-    units_from,
-    with_permission,
-)
+from watchdog.gateway.machine import every_start
+from watchdog.gateway.permission import lets, sudoers, with_permission
+from watchdog.gateway.probe import Asked, find_supervisor
 from watchdog.gateway.reasons import Found, MayNot, Warn
 from watchdog.gateway.release import Install, drain_of, install_of
 from watchdog.gateway.supervisor import PROCESS, SYSTEM, UNKNOWN, USER
-from watchdog.gateway.units import names_of_hermes
+from watchdog.gateway.units import is_ours, names_of_hermes, systemd_span, units_from
 from watchdog.model import Reason
 from watchdog.notify.translate import in_english
 from watchdog.system.commands import Ran
@@ -176,7 +168,7 @@ def test_without_sudo_the_exact_line_is_told_and_it_has_no_wildcard():
     facts = replace(in_unit(ROOT, UNIT), uid=1001, user="ann")
     found = decide(facts)
     assert found.restart == ("sudo", "-n", "/usr/bin/systemctl", "restart", "hermes-gateway.service")
-    refused = with_permission(found, "ann", Reason(MayNot.SUDO_REFUSES, {"command": "x"}))
+    refused = with_permission(found, "ann", lambda argv, timeout, env=None: Ran(1, "a password is required"))
     assert not refused.may_act and "sudo asks for a password" in in_english(refused.why_not)
     assert refused.sudoers_line == (
         "ann ALL=(root) NOPASSWD: /usr/bin/systemctl stop hermes-gateway.service, /usr/bin/systemctl start hermes-gateway.service, "
@@ -345,30 +337,26 @@ def test_permission_is_asked_for_without_doing_anything(tmp_path, monkeypatch):
             )
         return answers.get(argv[0], Ran(1, ""))
 
-    monkeypatch.setattr(os, "getuid", lambda: 4321)
-    monkeypatch.setattr(shutil, "which", lambda name: "/usr/bin/systemctl" if name == "systemctl" else None)
-    found = find_supervisor(Asked(tmp_path, tmp_path), run)
+    systemctl = tmp_path / "systemctl"
+    systemctl.touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    asker = Asked(tmp_path, tmp_path, uid=4321)
+    found = find_supervisor(asker, run)
     assert (
         not found.may_act
-        and "4321 ALL=(root) NOPASSWD: /usr/bin/systemctl stop hermes-gateway.service" in found.sudoers_line
+        and f"4321 ALL=(root) NOPASSWD: {systemctl} stop hermes-gateway.service" in found.sudoers_line
     )
     assert not any({"stop", "start", "restart"} & set(argv) for argv in asked)
     answers["pkcheck"] = Ran(0, "")
-    assert find_supervisor(Asked(tmp_path, tmp_path), run).restart == (
-        "/usr/bin/systemctl",
-        "restart",
-        "hermes-gateway.service",
-    )
+    assert find_supervisor(asker, run).restart == (str(systemctl), "restart", "hermes-gateway.service")
     answers["sudo"] = Ran(127, "")
     answers["pkcheck"] = Ran(1, "")
     assert "sudo is not installed; run the watchdog as root" in in_english(
-        find_supervisor(Asked(tmp_path, tmp_path), run).why_not
+        find_supervisor(asker, run).why_not
     )
 
 
 def test_our_own_service_is_known_by_its_program_and_not_by_a_word_in_a_path():
-    from watchdog.gateway.units import is_ours
-
     assert is_ours(
         "{ path=/v/bin/python ; argv[]=/v/bin/python -P -m watchdog run --home /home/a/.hermes ; }"
     )
@@ -379,10 +367,6 @@ def test_our_own_service_is_known_by_its_program_and_not_by_a_word_in_a_path():
 
 
 def test_a_start_that_process_and_log_both_tell_of_is_one():
-    from datetime import UTC, datetime, timedelta
-
-    from watchdog.gateway.machine import every_start
-
     began = datetime(2026, 5, 19, 10, tzinfo=UTC)
     said = (began - timedelta(minutes=9), began + timedelta(seconds=12))
     assert every_start(said, began) == said

@@ -26,14 +26,13 @@ from watchdog.gateway.remembered import (
 )
 from watchdog.model import Reason
 from watchdog.system import commands
-from watchdog.system.commands import NOT_THERE, TOO_LONG, Runner
+from watchdog.system.commands import NOT_THERE, QUICK, TOO_LONG, Runner
 from watchdog.system.files import read_object, read_text
 from watchdog.system.users import folder_of, name_of
 from watchdog.text import harmless
 from watchdog.values import replace
 
 TOOLS = ("docker", "podman")
-LIMIT = 10  # seconds; an answer takes a tenth of one, a hung engine must not hold a check
 _MOST = 200  # containers
 _ID = re.compile(r"[0-9a-f]{64}")
 _NO_SUCH = re.compile(r"(?i)no such (?:object|container)")
@@ -170,7 +169,7 @@ def killed_for_memory(group: str, ask: Runner = commands.ask) -> bool:
     tool, container = in_cgroup(f"0::{group}")
     if not container:
         return False
-    answer = ask((*engine_command(tool), "inspect", "--format", "{{.State.OOMKilled}}", container), LIMIT)
+    answer = ask((*engine_command(tool), "inspect", "--format", "{{.State.OOMKilled}}", container), QUICK)
     return answer.code == 0 and answer.output.strip() == "true"
 
 
@@ -207,7 +206,7 @@ class _Engines:
 
     def _asked(self, tool: str, *words: str) -> str:
         """The answer; an engine that gives none is not asked again."""
-        answer = self.ask((*engine_command(tool), *words), LIMIT)
+        answer = self.ask((*engine_command(tool), *words), QUICK)
         if answer.code == 0 or _NO_SUCH.search(answer.output):
             return answer.output
         self.tools.remove(tool)
@@ -221,7 +220,7 @@ def _trouble(tool: str, code: int, output: str) -> Reason:
     if code == NOT_THERE:
         return Reason(MayNot.ENGINE_MISSING, fields)
     if code == TOO_LONG:
-        return Reason(MayNot.ENGINE_SILENT, {"tool": tool, "limit": LIMIT})
+        return Reason(MayNot.ENGINE_SILENT, {"tool": tool, "limit": QUICK})
     if "permission denied" in output.lower():
         return Reason(MayNot.ENGINE_REFUSES, {**fields, "user": name_of(os.getuid())})
     return Reason(MayNot.ENGINE_FAILS, fields)

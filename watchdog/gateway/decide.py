@@ -11,7 +11,7 @@ from watchdog.gateway.containers import engine_command
 from watchdog.gateway.facts import Container, HostFacts, Service, Unit
 from watchdog.gateway.reasons import Found, MayNot, Name, Warn
 from watchdog.gateway.supervisor import DOCKER, PODMAN, PROCESS, S6, SYSTEM, USER, Supervisor, unknown
-from watchdog.gateway.units import is_ours, runs_gateway
+from watchdog.gateway.units import is_ours, runs_gateway, user_systemctl
 from watchdog.model import Reason
 from watchdog.values import replace
 
@@ -276,17 +276,6 @@ def _unit(unit: Unit, facts: HostFacts, found: Reason) -> Supervisor:
         found=found,
         exit_status=unit.exit_status,
     )
-
-
-def user_systemctl(systemctl: str, uid: int, runuser: str = "") -> tuple[str, ...]:
-    """systemctl for the user manager of `uid`; through runuser when we are root and that user is not.
-
-    cron gives neither variable; without them systemctl --user finds no bus.
-    """
-    folder = f"/run/user/{uid}"
-    address = f"DBUS_SESSION_BUS_ADDRESS=unix:path={folder}/bus"
-    command = ("env", f"XDG_RUNTIME_DIR={folder}", address, systemctl, "--user")
-    return ("runuser", "-u", runuser, "--", *command) if runuser else command
 
 
 def _process(facts: HostFacts, units: Sequence[Unit]) -> Supervisor:

@@ -170,7 +170,9 @@ def look_at_gateway(home: Path) -> GatewayProcess:
 def look_at_container(restart: tuple[str, ...], seen: GatewayProcess, ask: Runner) -> GatewayProcess:
     """Whether the container runs, where its gateway's lock cannot be seen: we are in a container ourselves."""
     engine = restart[: restart.index("restart")]
-    answer = ask((*engine, "inspect", "--format", "{{.State.Running}} {{.State.Pid}}", restart[-1]), 10)
+    answer = ask(
+        (*engine, "inspect", "--format", "{{.State.Running}} {{.State.Pid}}", restart[-1]), commands.QUICK
+    )
     words = answer.output.split()
     if answer.code != 0 or len(words) != 2:
         return GatewayProcess(None, turns=seen.turns)

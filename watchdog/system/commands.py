@@ -18,6 +18,7 @@ from watchdog.values import dataclass
 
 KEPT = 16_000  # bytes of the beginning and as many of the end; a person reads no more
 ASKED = 1_000_000  # bytes of an answer that are read
+QUICK = 10  # seconds for an answer, which takes a tenth of one; what hangs must not hold a check
 NOT_THERE, NOT_ALLOWED, TOO_LONG = 127, 126, 124  # as the shell and timeout(1) say it
 
 
