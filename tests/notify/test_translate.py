@@ -41,6 +41,9 @@ def keys_of_the_code() -> Iterator[tuple[str, str]]:
             match node:
                 case ast.ClassDef(bases=[ast.Name("StrEnum")], body=body):
                     values = [each.value for each in body if isinstance(each, ast.Assign)]
+                case ast.ClassDef(bases=[ast.Name("Sentence")], body=body):  # the key, and its English
+                    pairs = [each.value for each in body if isinstance(each, ast.Assign)]
+                    values = [pair.elts[0] for pair in pairs if isinstance(pair, ast.Tuple)]
                 case ast.Call(
                     func=ast.Name("phrase"), args=[ast.JoinedStr([ast.Constant(str(key)), *_]), *_]
                 ):
