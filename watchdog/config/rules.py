@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping
+from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
 
@@ -279,11 +280,11 @@ def read_condition(section: Section, kinds: Kinds) -> Condition | None:
     before = len(section.problems)
     module = kinds.conditions[kind]
     want = module.read(inner)
+    inner.done()
     if len(section.problems) > before:
         return None
-    return Condition(
-        kind, want, section.line, module.reach(want), module.says(want), tuple(module.lines(want))
-    )
+    reach = module.reach(want) if hasattr(module, "reach") else timedelta(0)
+    return Condition(kind, want, section.line, reach, module.says(want), tuple(module.lines(want)))
 
 
 def _check_say(section: Section, rule: Rule) -> None:

@@ -1,8 +1,8 @@
 """What can be wrong: one module per kind of condition.
 
 A module has KIND; read(section) → what the rule wants; lines(want) → the records it must see, by role;
-reach(want) → how far back; says(want) → the fields its sentence may use; and Detector(want) with see(roles,
-event) and spans(now).
+reach(want) → how far back, where that is further than any check looks; says(want) → the fields its sentence may use;
+and Detector(want) with see(roles, event) and spans(now).
 """
 
 from __future__ import annotations

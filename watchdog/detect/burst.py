@@ -100,7 +100,6 @@ def read(section: Section) -> Burst:
         section.wrong(
             "'lives' and 'settles_after' go together: after this sign of life and nothing for so long, the trouble has ended"
         )
-    section.done()
     return want
 
 

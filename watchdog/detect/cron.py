@@ -29,15 +29,13 @@ class Cron:
 
 def read(section: Section) -> Cron:
     way = section.choice("is", WAYS)
-    want = Cron(
+    return Cron(
         way,
         section.number("at_least", 2, least=1, most=5),
         section.duration("longer_than") if way == "overdue" else section.duration("longer_than", None),
         lines_of(section, section.items("failed", ())),
         lines_of(section, section.items("done", ())),
     )
-    section.done()
-    return want
 
 
 def lines(want: Cron) -> list[tuple[str, Line, bool]]:
@@ -47,10 +45,6 @@ def lines(want: Cron) -> list[tuple[str, Line, bool]]:
         *(("failed", line, False) for line in want.failed),
         *(("done", line, False) for line in want.done),
     ]
-
-
-def reach(want: Cron) -> timedelta:
-    return timedelta(0)
 
 
 def says(want: Cron) -> frozenset[str]:

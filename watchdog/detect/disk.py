@@ -32,15 +32,13 @@ class Disk:
 
 def read(section: Section) -> Disk:
     trend = section.duration("full_within", None)
-    want = Disk(
+    return Disk(
         read_size(section, "below", None if trend is None else 0),
         section.number("percent", 100, least=1, most=100),
         section.number("inodes", 0),
         read_size(section, "above", 0),
         trend,
     )
-    section.done()
-    return want
 
 
 def read_size(section: Section, key: str, default: int | None) -> int:
@@ -60,10 +58,6 @@ def read_size(section: Section, key: str, default: int | None) -> int:
 
 def lines(want: Disk) -> list[tuple[str, Line, bool]]:
     return [("reading", Line("disk"), True)]
-
-
-def reach(want: Disk) -> timedelta:
-    return timedelta(0)
 
 
 def says(want: Disk) -> frozenset[str]:

@@ -32,7 +32,7 @@ class Gateway:
 
 def read(section: Section) -> Gateway:
     words = section.vocabulary
-    want = Gateway(
+    return Gateway(
         section.choice("is", STATES),
         section.duration("longer_than", None),
         words.role("started"),
@@ -40,8 +40,6 @@ def read(section: Section) -> Gateway:
         words.role("refused"),
         words.role("failed"),
     )
-    section.done()
-    return want
 
 
 def lines(want: Gateway) -> list[tuple[str, Line, bool]]:
@@ -52,10 +50,6 @@ def lines(want: Gateway) -> list[tuple[str, Line, bool]]:
         *(("refused", line, False) for line in want.refused),
         *(("failed", line, False) for line in want.failed),
     ]
-
-
-def reach(want: Gateway) -> timedelta:
-    return timedelta(0)
 
 
 def says(want: Gateway) -> frozenset[str]:

@@ -50,7 +50,6 @@ def read(section: Section) -> Loop:
         section.wrong(
             "'lives' and 'settles_after' go together: after this sign of life and nothing for so long, the trouble has ended"
         )
-    section.done()
     return want
 
 

@@ -25,17 +25,11 @@ class MemoryUse:
 
 
 def read(section: Section) -> MemoryUse:
-    want = MemoryUse(section.number("above", least=1, most=99), section.duration("full_within"))
-    section.done()
-    return want
+    return MemoryUse(section.number("above", least=1, most=99), section.duration("full_within"))
 
 
 def lines(want: MemoryUse) -> list[tuple[str, Line, bool]]:
     return [("reading", Line("memory"), True)]
-
-
-def reach(want: MemoryUse) -> timedelta:
-    return timedelta(0)
 
 
 def says(want: MemoryUse) -> frozenset[str]:

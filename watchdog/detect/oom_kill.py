@@ -20,17 +20,17 @@ KIND = "oom_kill"
 class OomKill:
     told_by: tuple[Line, ...]  # lines that alone are enough
     process: tuple[Line, ...]  # lines that count for the gateway's pid only; capture pid
-    settles_after: timedelta  # it has ended when the gateway runs and nothing was killed for so long
+    # It has ended when the gateway runs and nothing was killed for so long. The usual window holds that; reaching back an hour
+    # would make every check read half as much again.
+    settles_after: timedelta
 
 
 def read(section: Section) -> OomKill:
-    want = OomKill(
+    return OomKill(
         lines_of(section, section.items("told_by", ())),
         lines_of(section, section.items("process", ())),
         section.duration("settles_after"),
     )
-    section.done()
-    return want
 
 
 def lines(want: OomKill) -> list[tuple[str, Line, bool]]:
@@ -40,10 +40,6 @@ def lines(want: OomKill) -> list[tuple[str, Line, bool]]:
         *(("told", line, False) for line in want.told_by),
         *(("process", line, False) for line in want.process),
     ]
-
-
-def reach(want: OomKill) -> timedelta:
-    return timedelta(0)  # the usual window holds it; an hour would make every check read half as much again
 
 
 def says(want: OomKill) -> frozenset[str]:

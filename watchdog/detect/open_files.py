@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from watchdog.detect.common import Captures
 from watchdog.model import Event, Line, Reason, Span
@@ -21,17 +21,11 @@ class OpenFiles:
 
 
 def read(section: Section) -> OpenFiles:
-    want = OpenFiles(section.number("above", least=1, most=100))
-    section.done()
-    return want
+    return OpenFiles(section.number("above", least=1, most=100))
 
 
 def lines(want: OpenFiles) -> list[tuple[str, Line, bool]]:
     return [("reading", Line("open_files"), True)]
-
-
-def reach(want: OpenFiles) -> timedelta:
-    return timedelta(0)
 
 
 def says(want: OpenFiles) -> frozenset[str]:

@@ -42,7 +42,6 @@ def read(section: Section) -> LogSilence:
         key=section.text("key", ""),
     )
     need_names(section, "same", want.same, want.after)
-    section.done()
     return want
 
 

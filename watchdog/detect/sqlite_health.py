@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from watchdog.detect.common import Captures
 from watchdog.model import Event, Line, Reason, Span
@@ -28,9 +28,7 @@ class SqliteHealth:
 
 
 def read(section: Section) -> SqliteHealth:
-    want = SqliteHealth(read_databases(section), section.choice("is", GRADES))
-    section.done()
-    return want
+    return SqliteHealth(read_databases(section), section.choice("is", GRADES))
 
 
 def read_databases(section: Section) -> tuple[str, ...]:
@@ -43,10 +41,6 @@ def read_databases(section: Section) -> tuple[str, ...]:
 
 def lines(want: SqliteHealth) -> list[tuple[str, Line, bool]]:
     return [("database", Line("databases"), True)]
-
-
-def reach(want: SqliteHealth) -> timedelta:
-    return timedelta(0)
 
 
 def says(want: SqliteHealth) -> frozenset[str]:

@@ -29,7 +29,6 @@ def read(section: Section) -> SqliteSchema:
     complaint = tuple(replace(line, complaint=True) for line in complaint)
     want = SqliteSchema(read_databases(section), complaint, section.duration("within"))
     need_names(section, "complaint", ("column",), want.complaint)
-    section.done()
     return want
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from watchdog.detect.common import Captures
 from watchdog.detect.sqlite_health import read_databases
@@ -23,17 +23,11 @@ class SqliteUsers:
 
 
 def read(section: Section) -> SqliteUsers:
-    want = SqliteUsers(read_databases(section))
-    section.done()
-    return want
+    return SqliteUsers(read_databases(section))
 
 
 def lines(want: SqliteUsers) -> list[tuple[str, Line, bool]]:
     return [("database", Line("databases"), False)]  # without it, no process is named
-
-
-def reach(want: SqliteUsers) -> timedelta:
-    return timedelta(0)
 
 
 def says(want: SqliteUsers) -> frozenset[str]:
