@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Mapping
 from datetime import UTC, datetime, time, timedelta, tzinfo
 
 from watchdog.errors import WatchdogError
+from watchdog.system.files import open_regular
 from watchdog.system.privileges import open_to_others
 from watchdog.values import TYPE_CHECKING, StrPath, dataclass, field
 
@@ -58,24 +58,19 @@ class Secret:
         path = os.path.expanduser(self.file)
         try:
             # Opened once and asked about itself, so that the file cannot be exchanged between look and read.
-            handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            with open_regular(path) as file:
+                about, content = os.fstat(file.fileno()), file.read(_BIG)
+        except IsADirectoryError:
+            raise WatchdogError(f"{self.where}: {path} is not a file") from None
         except OSError as error:
             raise WatchdogError(f"{self.where}: cannot read {path}: {error.strerror}") from None
-        try:
-            about = os.fstat(handle)
-            if not stat.S_ISREG(about.st_mode):
-                raise WatchdogError(f"{self.where}: {path} is not a file")
-            if about.st_mode & 0o077:
-                raise WatchdogError(
-                    f"{self.where}: {path} holds a secret and others may open it (mode {about.st_mode & 0o777:04o}); run: chmod 600 {path}"
-                )
-            if about.st_uid not in (os.geteuid(), 0):
-                raise WatchdogError(
-                    f"{self.where}: {path} belongs to another user; run: chown $(id -un) {path}"
-                )
-            return os.read(handle, _BIG).decode("utf-8", "replace")
-        finally:
-            os.close(handle)
+        if about.st_mode & 0o077:
+            raise WatchdogError(
+                f"{self.where}: {path} holds a secret and others may open it (mode {about.st_mode & 0o777:04o}); run: chmod 600 {path}"
+            )
+        if about.st_uid not in (os.geteuid(), 0):
+            raise WatchdogError(f"{self.where}: {path} belongs to another user; run: chown $(id -un) {path}")
+        return content.decode("utf-8", "replace")
 
 
 @dataclass(frozen=True)

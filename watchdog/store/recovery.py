@@ -18,6 +18,7 @@ from watchdog import store as store_package
 from watchdog.errors import WatchdogError
 from watchdog.model import Reason
 from watchdog.store.store import Store, StoreError, Trouble
+from watchdog.system.files import read_small
 from watchdog.system.lock import take
 from watchdog.values import Any, StrPath, dataclass, field, replace
 
@@ -71,17 +72,11 @@ def _note(store: Store) -> None:
 def is_there(path: StrPath) -> bool:
     """Whether this is a store of ours: not an empty file, nor a database without our tables in its place."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        header = read_small(path, 64, follow=False)
     except FileNotFoundError:
         return False
     except OSError:
         return True  # opening it says what is wrong
-    try:
-        header = os.read(fd, 64)
-    except OSError:
-        return True
-    finally:
-        os.close(fd)
     no_version = header.startswith(b"SQLite format 3\0") and header[60:64] == bytes(4)  # user_version
     return bool(header) and not no_version
 
@@ -156,18 +151,11 @@ def marker_path(store: StrPath) -> str:
 def read_marker(path: StrPath) -> Marker | None:
     """None when there is none. One that cannot be understood says only that there was a store."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        return _understood(read_small(path, ROOM, follow=False))
     except FileNotFoundError:
         return None
     except OSError:
         return Marker()
-    try:
-        content = os.read(fd, ROOM)
-    except OSError:
-        return Marker()
-    finally:
-        os.close(fd)
-    return _understood(content)
 
 
 def write_marker(path: StrPath, marker: Marker) -> bool:
