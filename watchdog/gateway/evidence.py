@@ -108,38 +108,33 @@ class Evidence:
 
 def read_evidence(home: StrPath, now: datetime, last_line_at: datetime | None = None) -> Evidence:
     """What is there to be seen now; `last_line_at` is what the reader of the logs knows."""
+    seen = read_saved_evidence(home, now, last_line_at)
+    lock_path = os.path.join(home, "gateway.lock")
+    lock, lock_file = procfs.lock_holder(lock_path), os.path.lexists(lock_path)
+    holder = _process(lock) if lock else None
+    named = _named(seen.record, lock_file) if seen.record and not lock else None
+    seen = replace(seen, lock=lock, lock_file=lock_file, holder=holder, named=named)
+    return replace(seen, witnesses=_witnesses(home, holder, seen)) if holder else seen
+
+
+def read_saved_evidence(home: StrPath, now: datetime, last_line_at: datetime | None = None) -> Evidence:
+    """What the files of a gateway tell; of one that is known not to run, as in saved files, that is all there is.
+
+    A heartbeat of another life than gateway.pid is left out.
+    """
     unreadable, record, state_file = "", None, StateFile()
     try:
         record = _pid_file(read_object(os.path.join(home, "gateway.pid"), follow=False))
         state_file = _state_file(read_object(os.path.join(home, "gateway_state.json"), follow=False), now)
     except PermissionError as error:
         unreadable = f"{os.path.basename(error.filename or 'gateway.pid')}: {error.strerror}"
-    lock_path = os.path.join(home, "gateway.lock")
-    lock, lock_file = procfs.lock_holder(lock_path), os.path.lexists(lock_path)
-    holder = _process(lock) if lock else None
-    named = _named(record, lock_file) if record and not lock else None
-    seen = _on_file(home, now, last_line_at, record, state_file)
-    seen = replace(seen, unreadable=unreadable, lock=lock, lock_file=lock_file, holder=holder, named=named)
-    return replace(seen, witnesses=_witnesses(home, holder, seen)) if holder else seen
-
-
-def read_saved_evidence(home: StrPath, now: datetime, last_line_at: datetime | None = None) -> Evidence:
-    """What the files of a gateway tell that is known not to run: saved ones, whose processes are not here."""
-    record = _pid_file(read_object(os.path.join(home, "gateway.pid"), follow=False))
-    state_file = _state_file(read_object(os.path.join(home, "gateway_state.json"), follow=False), now)
-    return _on_file(home, now, last_line_at, record, state_file)
-
-
-def _on_file(
-    home: StrPath, now: datetime, last_line_at: datetime | None, record: PidFile | None, state: StateFile
-) -> Evidence:
-    """What the files of the home tell; a heartbeat of another life than gateway.pid is left out."""
     beat = _heartbeat(_object(home, "gateway.heartbeat"), now)
     return Evidence(
         now=now,
         home=str(home),
+        unreadable=unreadable,
         record=record,
-        state_file=state,
+        state_file=state_file,
         heartbeat=None if beat and record and beat.pid != record.pid else beat,
         lifecycle=_lifecycle(_object(home, "gateway.lifecycle.json"), now),
         last_line_at=last_line_at,

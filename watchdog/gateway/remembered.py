@@ -11,8 +11,8 @@ import os
 from collections.abc import Iterable
 
 from watchdog.later import regex
-from watchdog.system.files import read_object, read_small, read_text, replace_file
-from watchdog.system.procfs import lock_holder, start_time_of
+from watchdog.system.files import read_object, read_text, replace_file
+from watchdog.system.procfs import environment_of, lock_holder, start_time_of
 from watchdog.values import StrPath
 
 FILE = "gateway-environment.json"
@@ -36,12 +36,10 @@ def remember(home: StrPath, state: StrPath) -> None:
         known = read_object(os.path.join(state, FILE), follow=False)
         if not all(life) or (known.get("life") == life and "container" in known):
             return
-        words = read_small(f"/proc/{pid}/environ", 1_000_000).split(b"\0")
-        names = sorted({word.partition(b"=")[0].decode("ascii", "ignore") for word in words if b"=" in word})
-        kept = [name for name in names if _NAME.fullmatch(name)]
+        names = sorted(name for name in environment_of(pid) if _NAME.fullmatch(name))
         container_id = container_of(pid)[1]
         container = {"container": container_id, "container_name": _name_on_disk(pid, container_id)}
-        value = {"life": life, **container, "names": kept}
+        value = {"life": life, **container, "names": names}
         replace_file(os.path.join(state, FILE), json.dumps(value).encode())
     except OSError:
         return  # of another user, or no room: a start goes without this advice

@@ -114,10 +114,7 @@ def stated(state: str, home: StrPath, at: datetime, since: datetime | None) -> t
     facts = {"home": str(home), "state": state, "stated": "yes", "since": (since or at).isoformat()}
     if state != State.DEAD:
         return _event(at, facts), ""
-    try:
-        found = state_of(read_saved_evidence(home, at, since))
-    except OSError:
-        return _event(at, facts), ""
+    found = state_of(read_saved_evidence(home, at, since))
     event = _event(at, _facts(found, at) | facts)  # what a replay was told comes first
     event.more = found.exit_reason
     return event, ""

@@ -14,7 +14,7 @@ from watchdog.gateway.machine import GatewayProcess, Machine
 from watchdog.model import Outcome, Reason
 from watchdog.model.plan_reasons import Done, Failed, What
 from watchdog.steps.common import failed, ok
-from watchdog.system.procfs import lock_holder, start_time_of
+from watchdog.system.procfs import environment_of, lock_holder, start_time_of
 
 # Variables of another life: of a service manager, or of the gateway itself.
 _DROP = {"_HERMES_GATEWAY", "NOTIFY_SOCKET", "INVOCATION_ID", "LISTEN_FDS", "LISTEN_PID", "JOURNAL_STREAM"}
@@ -157,12 +157,8 @@ def _record(uid: int) -> pwd.struct_passwd:
 
 
 def _surroundings(pid: int) -> tuple[dict[str, str], str]:
-    """Environment and folder of a living process, held in memory only: there are secrets in it."""
+    """Environment and folder of a living process."""
     try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            pairs = [word.partition(b"=") for word in file.read(1_000_000).split(b"\0") if b"=" in word]
-        return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}, os.readlink(
-            f"/proc/{pid}/cwd"
-        )
+        return environment_of(pid), os.readlink(f"/proc/{pid}/cwd")
     except OSError:
         return {}, ""

@@ -8,6 +8,8 @@ import signal
 import stat
 from datetime import UTC, datetime
 
+from watchdog.system.files import read_small
+
 LOCKS = "/proc/locks"
 LOOK_TWICE_MORE = 2  # times, before a lock that is not listed counts as free
 OUR_NAMESPACE = "/proc/self/ns/pid"
@@ -55,6 +57,16 @@ def command_of(pid: int) -> tuple[str, ...]:
             return tuple(word.decode("utf-8", "replace") for word in file.read(32_000).split(b"\0")[:-1])
     except OSError:
         return ()
+
+
+def environment_of(pid: int) -> dict[str, str]:
+    """The variables that a process was started with, to be held in memory only: there are secrets in it.
+
+    OSError where they cannot be read.
+    """
+    words = read_small(f"/proc/{pid}/environ", 1_000_000).split(b"\0")
+    pairs = [word.partition(b"=") for word in words if b"=" in word]
+    return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
 
 
 def open_files(pid: int) -> tuple[str, ...] | None:

@@ -15,7 +15,6 @@ from watchdog.approval.channels.http import Request, fetch, mapping
 from watchdog.config.settings import Channel
 from watchdog.notify.sanitize import render
 
-KIND = "matrix"
 NEWEST = 100  # messages of one sync; in a flood the newest count
 
 

@@ -15,7 +15,6 @@ from watchdog.approval.channels.base import LONG, ChannelError, Collected, Quest
 from watchdog.approval.channels.http import Request, fetch, mapping
 from watchdog.config.settings import Approver, Channel
 
-KIND = "ntfy"
 _TOPIC = re.compile(r"[A-Za-z0-9_-]{1,57}")  # 64 with the ending of the answer topic
 ANSWERS = "-answer"
 

@@ -14,7 +14,6 @@ from watchdog.approval.channels.base import LONG, ChannelError, Collected, Quest
 from watchdog.approval.channels.http import Request, fetch, mapping
 from watchdog.config.settings import Channel
 
-KIND = "telegram"
 PAGES = 20  # of a hundred messages each; the rest waits for the next check
 
 
