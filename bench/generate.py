@@ -28,53 +28,11 @@ STAMP = "@@@@-@@-@@ @@:"  # where the date and the hour go; minutes and seconds 
 DAY = "@DAY@@@@"
 VARIANTS = 6
 WORDS = [
-    "please",
-    "check",
-    "the",
-    "report",
-    "again",
-    "and",
-    "tell",
-    "me",
-    "whether",
-    "请",
-    "帮",
-    "我",
-    "看",
-    "看",
-    "今天",
-    "的",
-    "备份",
-    "是否",
-    "成功",
-    "謝謝",
-    "お願いします",
-    "エラー",
-    "오류",
-    "build",
-    "deploy",
-    "kanban",
-    "board",
-    "invoice",
-    "café",
-    "naïve",
-    "数据库",
-    "超时",
-    "重启",
-    "网关",
-    "what",
-    "is",
-    "the",
-    "status",
-    "of",
-    "server",
-    "twelve",
-    "summary",
-    "translate",
-    "🙂",
-    "draft",
-    "reply",
-]
+    "please", "check", "the", "report", "again", "and", "tell", "me", "whether", "请", "帮", "我", "看",
+    "看", "今天", "的", "备份", "是否", "成功", "謝謝", "お願いします", "エラー", "오류", "build", "deploy", "kanban", "board",
+    "invoice", "café", "naïve", "数据库", "超时", "重启", "网关", "what", "is", "the", "status", "of", "server",
+    "twelve", "summary", "translate", "🙂", "draft", "reply",
+]  # fmt: skip
 Row = tuple[int, bytes, bool]  # offset in ms, the whole line, whether the gateway wrote it
 
 
@@ -131,134 +89,82 @@ def _turn(random: Random, at: int, without: str) -> list[Row]:
     said = " ".join(random.choices(WORDS, k=random.randrange(2, 30)))
     modern = random.random() < 0.5
     loop = AGENT if modern else "run_agent"
-    rows = []
+    rows: list[Row] = []
+
+    def info(at: int, logger: str, message: str, session: str = "") -> None:
+        rows.append(row(at, "INFO", logger, session, message))
+
     if platform == "qqbot":
-        rows.append(
-            row(
-                at,
-                "INFO",
-                "gateway.platforms.qqbot.adapter",
-                "",
-                f"[QQBot:1903996332] C2C message: id=ROBOT1.0_{random.randrange(16**12):012x} content={said!r} attachments=None",
-            )
+        info(
+            at,
+            "gateway.platforms.qqbot.adapter",
+            f"[QQBot:1903996332] C2C message: id=ROBOT1.0_{random.randrange(16**12):012x} content={said!r} attachments=None",
         )
-        rows.append(
-            row(
-                at,
-                "INFO",
-                "gateway.platforms.qqbot.adapter",
-                "",
-                "[QQBot:1903996332] After processing: images=0, voice=0",
-            )
-        )
+        info(at, "gateway.platforms.qqbot.adapter", "[QQBot:1903996332] After processing: images=0, voice=0")
     elif platform == "telegram":
-        rows.append(
-            row(
-                at,
-                "INFO",
-                "gateway.platforms.telegram",
-                "",
-                f"[Telegram] Flushing text batch agent:main:telegram:dm:{chat} ({len(said)} chars)",
-            )
+        info(
+            at,
+            "gateway.platforms.telegram",
+            f"[Telegram] Flushing text batch agent:main:telegram:dm:{chat} ({len(said)} chars)",
         )
     reply = " reply_to_id=None reply_to_text=''" if modern else ""
-    rows.append(
-        row(
-            at + 20,
-            "INFO",
-            RUN,
-            "",
-            f"inbound message: platform={platform} user=用户{user} chat={chat} msg={said[:80]!r}{reply}",
-        )
+    info(
+        at + 20,
+        RUN,
+        f"inbound message: platform={platform} user=用户{user} chat={chat} msg={said[:80]!r}{reply}",
     )
-    rows.append(
-        row(
-            at + 700,
-            "INFO",
-            loop,
-            session,
-            f"conversation turn: session={session} model=lab-model provider=custom platform={platform} history={random.randrange(40)} msg={said[:80]!r}",
-        )
+    info(
+        at + 700,
+        loop,
+        f"conversation turn: session={session} model=lab-model provider=custom platform={platform} history={random.randrange(40)} msg={said[:80]!r}",
+        session,
     )
     clock, calls = at + 800, random.randrange(1, 6)
     for call in range(1, calls + 1):
         thread = f"thread=Thread-{call} (_call):{random.randrange(10**15)} provider=custom base_url=https://llm.example.com/v1 model=lab-model"
-        rows.append(
-            row(
-                clock,
-                "INFO",
-                "run_agent",
-                "",
-                f"OpenAI client created (chat_completion_stream_request, shared=False) {thread}",
-            )
+        info(
+            clock,
+            "run_agent",
+            f"OpenAI client created (chat_completion_stream_request, shared=False) {thread}",
         )
         clock += random.randrange(300, 20_000)
-        rows.append(
-            row(
-                clock - 5,
-                "INFO",
-                "httpx",
-                "",
-                'HTTP Request: POST https://llm.example.com/v1/chat/completions "HTTP/1.1 200 OK"',
-            )
+        info(
+            clock - 5,
+            "httpx",
+            'HTTP Request: POST https://llm.example.com/v1/chat/completions "HTTP/1.1 200 OK"',
         )
-        rows.append(
-            row(
-                clock - 1,
-                "INFO",
-                "run_agent",
-                "",
-                f"OpenAI client closed (stream_request_complete, shared=False, tcp_force_closed=0) {thread}",
-            )
+        info(
+            clock - 1,
+            "run_agent",
+            f"OpenAI client closed (stream_request_complete, shared=False, tcp_force_closed=0) {thread}",
         )
-        rows.append(
-            row(
-                clock,
-                "INFO",
-                loop,
-                session,
-                f"API call #{call}: model=lab-model provider=custom in={random.randrange(90000)} out=30 total=1230 latency=1.4s",
-            )
+        info(
+            clock,
+            loop,
+            f"API call #{call}: model=lab-model provider=custom in={random.randrange(90000)} out=30 total=1230 latency=1.4s",
+            session,
         )
         if call < calls:
             rows += [_noise(random, clock + 100, session) for _ in range(random.randrange(0, 5))]
             clock += random.randrange(100, 15_000)
-            rows.append(
-                row(
-                    clock,
-                    "INFO",
-                    "agent.tool_executor",
-                    session,
-                    f"tool {random.choice(('terminal', 'web_search', 'read_file'))} completed (2.33s, {random.randrange(9999)} chars)",
-                )
+            info(
+                clock,
+                "agent.tool_executor",
+                f"tool {random.choice(('terminal', 'web_search', 'read_file'))} completed (2.33s, {random.randrange(9999)} chars)",
+                session,
             )
-    rows.append(
-        row(
-            clock + 30,
-            "INFO",
-            loop,
-            session,
-            f"Turn ended: reason=text_response(finish_reason=stop) model=lab-model api_calls={calls}/30 budget={calls}/30 tool_turns={calls - 1} last_msg_role=assistant response_len=16 session={session}",
-        )
+    info(
+        clock + 30,
+        loop,
+        f"Turn ended: reason=text_response(finish_reason=stop) model=lab-model api_calls={calls}/30 budget={calls}/30 tool_turns={calls - 1} last_msg_role=assistant response_len=16 session={session}",
+        session,
     )
-    rows.append(
-        row(
-            clock + 60,
-            "INFO",
-            RUN,
-            "",
-            f"response ready: platform={platform} chat={chat} time={(clock - at) / 1000:.1f}s api_calls={calls} response=25 chars",
-        )
+    info(
+        clock + 60,
+        RUN,
+        f"response ready: platform={platform} chat={chat} time={(clock - at) / 1000:.1f}s api_calls={calls} response=25 chars",
     )
-    rows.append(
-        row(
-            clock + 90,
-            "INFO",
-            "gateway.platforms.base",
-            "",
-            f"[{platform}] Sending response (25 chars) to {chat}",
-        )
-    )
+    info(clock + 90, "gateway.platforms.base", f"[{platform}] Sending response (25 chars) to {chat}")
     return rows
 
 

@@ -504,27 +504,23 @@ def test_the_audit_is_append_only_for_everybody(team: Team, verb: str):
     assert rows and team.plans()[0]["code"] not in str(rows)
 
 
-def test_a_flood_from_one_host_ends_at_its_limit(team: Team):
+FLOODS = {
+    "plans": "(home, machine, plan, digest, title, words, approvers, code, lasts) "
+    f"VALUES ('/h', 'm', {{0}}, '{'a' * 64}', 't', '[]', '{{{{}}}}', 'FLOOD{{0:03}}', '1 hour')",
+    "homes": "(home, instance, profile, clock, every) VALUES ('/h{0}', 'x', 'x', now(), '1 min')",
+}
+
+
+@pytest.mark.parametrize("table", FLOODS)
+def test_a_flood_from_one_host_ends_at_its_limit(team: Team, table: str):
     host = team.host("web1")
     host.check()
     with (
         psycopg.connect(team.dsn(host.name), autocommit=True) as db,
         pytest.raises(psycopg.Error, match="at most"),
     ):
-        for number in range(60):
-            db.execute(
-                "INSERT INTO hermes_watchdog.plans (home, machine, plan, digest, title, words, approvers, code, lasts) "
-                f"VALUES ('/h', 'm', {number}, '{'a' * 64}', 't', '[]', '{{}}', 'FLOOD{number:03}', '1 hour')"
-            )
-    with (
-        psycopg.connect(team.dsn(host.name), autocommit=True) as db,
-        pytest.raises(psycopg.Error, match="at most"),
-    ):
         for number in range(110):
-            db.execute(
-                "INSERT INTO hermes_watchdog.homes (home, instance, profile, clock, every) "
-                f"VALUES ('/h{number}', 'x', 'x', now(), '1 min')"
-            )
+            db.execute(f"INSERT INTO hermes_watchdog.{table} {FLOODS[table].format(number)}")
 
 
 def test_a_flood_of_questions_that_are_withdrawn_at_once_ends_at_the_limit_of_a_day(team: Team):

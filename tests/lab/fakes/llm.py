@@ -54,11 +54,16 @@ class Llm:
     async def models(self, request: web.Request) -> web.Response:
         return web.json_response({"object": "list", "data": [{"id": "lab-model", "object": "model"}]})
 
-    async def openai(self, request: web.Request) -> web.StreamResponse:
+    async def heard(self, request: web.Request) -> tuple[dict, int, dict]:
+        """(what was sent, how many tools were used for its last question, how to behave)."""
         body = await request.json()
         asked, steps = last_question(body.get("messages", []))
         how = self.choose(asked)
         self.requests.append({"at": time.time(), "asked": asked[-200:], "do": how["do"]})
+        return body, steps, how
+
+    async def openai(self, request: web.Request) -> web.StreamResponse:
+        body, steps, how = await self.heard(request)
         if refusal := refuse(how):
             return refusal
         if not body.get("stream"):
@@ -118,10 +123,7 @@ class Llm:
         return out
 
     async def anthropic(self, request: web.Request) -> web.StreamResponse:
-        body = await request.json()
-        asked, steps = last_question(body.get("messages", []))
-        how = self.choose(asked)
-        self.requests.append({"at": time.time(), "asked": asked[-200:], "do": how["do"]})
+        body, steps, how = await self.heard(request)
         if refusal := refuse(how):
             return refusal
         whole = {
