@@ -12,13 +12,14 @@ from machines import ROOT_FACTS as ROOT
 from watchdog.gateway.command import folder_for, gateway_command
 from watchdog.gateway.decide import decide
 from watchdog.gateway.facts import HostFacts, Unit
+from watchdog.gateway.loaded_units import systemd_span, units_from
 from watchdog.gateway.machine import every_start
 from watchdog.gateway.permission import lets, sudoers, with_permission
 from watchdog.gateway.probe import Asked, find_supervisor
 from watchdog.gateway.reasons import Found, MayNot, Warn
 from watchdog.gateway.release import Install, drain_of, install_of
 from watchdog.gateway.supervisor import PROCESS, SYSTEM, UNKNOWN, USER
-from watchdog.gateway.units import is_ours, names_of_hermes, systemd_span, units_from
+from watchdog.gateway.unit_files import is_ours, names_of_hermes
 from watchdog.model import Reason
 from watchdog.notify.translate import in_english
 from watchdog.system.commands import Ran

@@ -5,11 +5,11 @@ from watchdog.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from watchdog.gateway.machine import GatewayProcess, Machine, measure_machine
-    from watchdog.gateway.units import units_of
+    from watchdog.gateway.unit_files import units_of
 
 # Loaded on first use: a quiet check measures only what its rules ask for.
 __getattr__ = lazy(
     __name__,
     machine=("GatewayProcess", "Machine", "measure_machine"),
-    units=("units_of",),
+    unit_files=("units_of",),
 )

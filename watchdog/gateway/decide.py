@@ -9,9 +9,10 @@ from datetime import timedelta
 from watchdog.gateway.command import gateway_command
 from watchdog.gateway.containers import engine_command
 from watchdog.gateway.facts import Container, HostFacts, Service, Unit
+from watchdog.gateway.loaded_units import user_systemctl
 from watchdog.gateway.reasons import Found, MayNot, Name, Warn
 from watchdog.gateway.supervisor import DOCKER, PODMAN, PROCESS, S6, SYSTEM, USER, Supervisor, unknown
-from watchdog.gateway.units import is_ours, runs_gateway, user_systemctl
+from watchdog.gateway.unit_files import is_ours, runs_gateway
 from watchdog.model import Reason
 from watchdog.values import replace
 

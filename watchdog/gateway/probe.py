@@ -1,4 +1,4 @@
-"""Measure what runs the gateway: /proc, systemd's units (units.py), the container engines (containers.py). Changes nothing."""
+"""Measure what runs the gateway: /proc, systemd's units (loaded_units.py), the container engines (containers.py). Changes nothing."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from watchdog.gateway.command import gateway_command
 from watchdog.gateway.containers import surroundings
 from watchdog.gateway.decide import decide
 from watchdog.gateway.facts import HostFacts
+from watchdog.gateway.loaded_units import loaded_units
 from watchdog.gateway.permission import with_permission
 from watchdog.gateway.reasons import MayNot
 from watchdog.gateway.release import drain_of
 from watchdog.gateway.supervisor import Supervisor
-from watchdog.gateway.units import loaded_units
 from watchdog.model import Reason
 from watchdog.system.commands import Runner
 from watchdog.system.files import read_text

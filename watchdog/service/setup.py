@@ -16,7 +16,7 @@ from watchdog.errors import WatchdogError
 from watchdog.gateway.containers import mounted_folders
 from watchdog.gateway.inside import every_process
 from watchdog.gateway.remembered import in_other_namespace
-from watchdog.gateway.units import SYSTEM_FOLDERS, speaking_of_hermes
+from watchdog.gateway.unit_files import SYSTEM_FOLDERS, speaking_of_hermes
 from watchdog.job import is_home, profiles, user_home
 from watchdog.notify.translate import Words
 from watchdog.system.files import create_file
