@@ -16,6 +16,9 @@ LIMIT_SECONDS = 0.5  # a sane pattern needs microseconds
 # clock:
 # within these lengths it takes at most some millions of steps.
 _SAFE_LENGTH = {0: 1_000_000, 1: 100_000, 2: 2500, 3: 400}
+_COUNT = re.compile(r"(?<!\\)\{\d*,?\d*\}")
+_TELLS_DIGITS = re.compile(r"\d|\(\?P=")  # a digit, or a repeat of what another group captured
+_BRACES_IN_SET = re.compile(r"\[[^\]]*[{}]")  # where they are no count
 
 
 class Study:
@@ -100,9 +103,15 @@ class Pattern:
 
     @property
     def in_bytes(self) -> tuple[bytes, int] | None:
-        """(the same for re and a text of ASCII as bytes, up to which length); None where only `match` can do it."""
+        """(the same for re and a text of ASCII as bytes, up to which length); None where only `match` can do it, and for a
+        pattern that may tell one digit from another.
+        """
         length = _SAFE_LENGTH.get(self.study.degree, 0) if self.study.degree is not None else 0
-        return (as_re(self.text).encode(), length) if length and self.text.isascii() else None
+        counts = _COUNT.sub("", self.text)
+        same = (
+            self.text.isascii() and not _TELLS_DIGITS.search(counts) and not _BRACES_IN_SET.search(self.text)
+        )
+        return (as_re(self.text).encode(), length) if length and same else None
 
     @property
     def plain(self) -> bool:

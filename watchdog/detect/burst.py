@@ -291,6 +291,8 @@ class Detector:
         if not self.series:
             return []
         named = [name for name in self.want.per if captures.get(name)]
+        if not named:
+            return list(self.series.values())
         return [
             series
             for series in self.series.values()

@@ -77,18 +77,37 @@ class Detector:
         self.stopped_at: datetime | None = None
         self.starts: list[datetime] = []
         self.refusal: tuple[Event, str] | None = None  # of the last start, with its reason
+        self.acts = {
+            "fact": self._fact,
+            "started": self._started,
+            "failed": self._failed,
+            "refused": self._refused,
+            "stopped": self._stopped,
+        }
 
     def see(self, roles: Mapping[str, Captures], event: Event) -> None:
-        if "fact" in roles:
-            self.fact = event
-        elif "started" in roles:
-            self.stopped_at = self.refusal = None
-            self.starts = [at for at in self.starts if event.at - at <= LOOP_WITHIN] + [event.at]
-        elif "failed" in roles:
-            self.stopped_at = None
-        elif "refused" in roles:
-            self.refusal = event, roles["refused"].get("exit_reason", "")
-        elif "stopped" in roles and self.stopped_at is None:
+        for role, act in self.acts.items():
+            if role in roles:
+                act(roles[role], event)
+                return
+
+    def _fact(self, _: Captures, event: Event) -> None:
+        self.fact = event
+
+    def _started(self, _: Captures, event: Event) -> None:
+        self.stopped_at = self.refusal = None
+        self.starts.append(event.at)
+        while event.at - self.starts[0] > LOOP_WITHIN:
+            del self.starts[0]
+
+    def _failed(self, _: Captures, __: Event) -> None:
+        self.stopped_at = None
+
+    def _refused(self, captures: Captures, event: Event) -> None:
+        self.refusal = event, captures.get("exit_reason", "")
+
+    def _stopped(self, _: Captures, event: Event) -> None:
+        if self.stopped_at is None:
             self.stopped_at = event.at
 
     def _state(self, facts: Mapping[str, str]) -> str:

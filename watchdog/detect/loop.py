@@ -113,6 +113,8 @@ class Detector:
         self.last = {name: harmless(value, 200) for name, value in captures.items()}
 
     def _unless(self, captures: Captures, event: Event) -> None:
+        if not self.turns:
+            return
         for key in [key for key, (_, turn) in self.turns.items() if self._agree(turn, captures)]:
             del self.turns[key]
             if key in self.series:
@@ -124,7 +126,9 @@ class Detector:
                 self.series[key].alive(event.at)
 
     def _agree(self, turn: Captures, captures: Captures) -> bool:
-        return all(turn.get(name) == captures[name] for name in self.want.same if captures.get(name))
+        return not [
+            name for name in self.want.same if captures.get(name) and turn.get(name) != captures[name]
+        ]
 
     def _turned(self, key: str, event: Event, turn: Captures) -> None:
         if key not in self.series:

@@ -111,9 +111,10 @@ class Series:
 
     def end(self, at: datetime) -> None:
         """It has ended; what comes next is counted anew."""
-        self.recent.clear()
-        self.failed.clear()
-        self._close(at)
+        if self.recent or self.failed or self.current is not None:
+            self.recent.clear()
+            self.failed.clear()
+            self._close(at)
 
     def _close(self, at: datetime) -> None:
         if self.current is not None:

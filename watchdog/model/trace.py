@@ -69,10 +69,14 @@ class Trace:
 
     def forget(self, before: datetime) -> None:
         """Drop all that is older, after the followers have taken what they need of it."""
+        old = [session for session, times in self.signs.items() if times[0] < before]
+        if not old and not (self.unread and self.unread[0].newest < before):
+            return
         for settle in self.followers:
             settle(before)
         while self.unread and self.unread[0].newest < before:
             self.unread.popleft()
+        # Settling may have read more of it.
         for session in [session for session, times in self.signs.items() if times[0] < before]:
             left = self.signs[session][bisect_left(self.signs[session], before) :]
             if left:

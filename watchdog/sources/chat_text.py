@@ -43,7 +43,8 @@ _PLAIN = {
     "name": r"(?P<name>[^=\n]*)",
 }
 _NAMELESS = {**_PLAIN, "any": r"[^'\"\n]*"}
-MEMORY = 2000  # kinds of appended fields remembered
+MEMORY = 2000  # kinds of fields remembered
+LONG = 1000  # bytes of fields that are not remembered
 
 
 class Closing:
@@ -76,6 +77,8 @@ class Shape:
         self.opens = f" {self.quoted_key}='".encode()
         self.plain_tails = regex(rf"(?: (?!(?:{keys})=)\w+=(?:[!#-&(-<>-~]+|'[^'\\\n]*'))*".encode())
         self.known_tails: set[bytes] = set()  # those that change nothing
+        self.known_fields: set[bytes] = set()  # plain ones, each digit as 0
+        self.tells_digits = any(char.isdigit() for char in text)
         self.imitated = regex(rf"(?:^|\s)(?:{keys})=")
         # Where a record ends at last, however many line breaks the name in it holds.
         rest = f"{text.partition('{name}')[2] or ' ' + quoted}"
@@ -112,6 +115,18 @@ class Shape:
         """What is left of the end: that nothing was said, and fields that change what the line means."""
         nothing = "" if said else f" {self.quoted_key}=''"
         return nothing + ("".join(self.keep.findall(tails)) if self.keep and tails else "")
+
+    def is_plain(self, fields: bytes, zeroed: bytes) -> bool:
+        """Whether these fields before the quoted text are in plain words; then all others are, too, that differ only in
+        their digits, as in `zeroed`.
+        """
+        if self.plain_fields.fullmatch(fields) is None:
+            return False
+        if not self.tells_digits and len(zeroed) < LONG:
+            if len(self.known_fields) > MEMORY:
+                self.known_fields.clear()
+            self.known_fields.add(zeroed)
+        return True
 
     def changes_nothing(self, tails: bytes) -> bool:
         """Whether these appended fields are in plain words, and none of them matters; '' is none."""

@@ -30,6 +30,8 @@ from watchdog.sources.chat_text import QUOTED_END, ChatText, Closing
 _TIME = rb"2\d\d\d-\d\d-\d\d \d\d:\d\d:\d\d,\d\d\d"
 _HEADER = rb"%b [A-Z]++(?: \[[^\]\n]{0,200}\])?+ " % _TIME
 _FOREIGN = regex(rb"\n(%b(?!gateway|hermes_plugins|plugins)[\w.-]{1,200}: )" % _HEADER)
+# A line that may be such a record. Of a gateway.log nearly none is, and this look takes a fifth of the other.
+_NOT_OWN = regex(rb"\n2(?!.{22} [A-Z]++(?: \[[^\]\n]{0,200}\])?+ (?:gateway|hermes_plugins|plugins))")
 # From the end of an inbound line to a wall, without any quote that could end it: nearly every inbound line, in one look.
 _LEAP = regex(rb"(?:\n[^\n'\"]*+)*?(?=\n%b(?!gateway|hermes_plugins|plugins)[\w.-]{1,200}: )" % _HEADER)
 _HEAD = regex(rb"%b[\w.-]{1,200}: " % _HEADER)
@@ -112,7 +114,8 @@ def _foreign_headers(blocks: Blocks) -> set[bytes]:
     for _, block in blocks:
         if first := _FOREIGN.match(b"\n" + block[:LONGEST_HEADER]):
             found.add(first[1])
-        found.update(_FOREIGN.findall(block))
+        if _NOT_OWN.search(block) is not None:
+            found.update(_FOREIGN.findall(block))
     return found
 
 
@@ -148,9 +151,11 @@ class _Finder:
 
     def next_head(self, text: bytes, at: int) -> int | None:
         """Where the next inbound line begins from which something may be in doubt."""
-        while (found := self.find_literal(text, at)) >= 0:
-            end = text.find(b"\n", found)
-            if end >= 0 and self.forged == NONE_FORGED and (leap := _LEAP.match(text, end)) is not None:
+        find, find_literal, leap_from = text.find, self.find_literal, _LEAP.match
+        leaps = self.forged == NONE_FORGED
+        while (found := find_literal(text, at)) >= 0:
+            end = find(b"\n", found)
+            if leaps and end >= 0 and (leap := leap_from(text, end)) is not None:
                 at = leap.end() + 1
                 continue
             wall = _FOREIGN.search(text, end) if end >= 0 else None

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from itertools import chain, islice
+from operator import itemgetter
 from types import MappingProxyType
 
 from watchdog.config.pattern import LONGEST
@@ -18,6 +20,7 @@ from watchdog.model.trace import Trace, whose
 from watchdog.sources.chat_text import QUOTED_END, ChatText, Shape, digest, digest_of
 from watchdog.sources.classify import (
     MISSING,
+    ZEROS,
     BytesReader,
     Classifier,
     Match,
@@ -62,7 +65,6 @@ class Way:
         "begins",
         "crowded",
         "exact",
-        "known",
         "matchers",
         "only",
         "rare",
@@ -77,29 +79,41 @@ class Way:
         self.only = matchers[0] if len(matchers) == 1 else None
         self.signs = signs  # the traces of which the literal alone decides
         self.shape = shape  # how the line is written, if there is chat text in it
-        # For a message of ASCII in one line, and what those before turned out to be that captured the same. Compiling that
-        # does not pay for a few records.
+        # For a message of ASCII in one line. Compiling that does not pay for a few records.
         self.reader: BytesReader | None = None
-        self.known: dict[tuple[bytes, ...], Match | None] = {}
         # The same of messages that must be read otherwise, by what they say and by level and logger.
         self.exact: dict[tuple[bytes, str, str], Match | None] = {}
         self.begins, self.rare = begins, RARE * (self.only.variants if self.only is not None else 1)
 
-    def match(self, raw: bytes, header: Names) -> Match | None:
+    def match(self, raw: bytes, header: Names, zeroed: bytes = b"") -> Match | None:
         """What the message is; None when it is nothing, MISSING when that is not found out so simply."""
-        match: Match | None
-        if self.reader is not None and (groups := self.reader.groups(raw)) is not None:
-            match = self.known.get(groups, MISSING)
+        if (reader := self.reader) is None:
+            return self._match_exactly(raw, header)
+        zeroed = zeroed or raw.translate(ZEROS)
+        alike = reader.alike.get(zeroed, MISSING)
+        if alike is MISSING:
+            alike = reader.look_through(raw, zeroed)
+        if alike is None:
+            return self._match_exactly(raw, header)
+        for literal in alike.telling:
+            if raw.find(literal) >= 0:
+                return self._match_exactly(raw, header)
+        match: Match | None = alike.match
+        if match is MISSING:
+            captured = tuple([raw[start:stop] for _, start, stop in alike.spans])
+            match = alike.known.get(captured, MISSING)
             if match is MISSING:
-                if not groups:
-                    return None
                 assert isinstance(self.only, WordMatcher)
-                match = self.only.lines_for(self.reader.meaning(groups), header[0], header[1])
-                remember(self.known, groups, match, MEMORY)
-            return match
-        if (b"'" in raw or b'"' in raw) and may_quote(raw):
+                match = self.only.lines_for(reader.meaning(alike, captured), header[0], header[1])
+                remember(alike.known, captured, match, MEMORY)
+            if not alike.varies:
+                alike.match = match
+        return match
+
+    def _match_exactly(self, raw: bytes, header: Names) -> Match | None:
+        if may_quote(raw) or raw[-1:] == b"\r" or len(raw) > LONGEST:
             return MISSING
-        match = self.exact.get((raw, header[0], header[1]), MISSING)
+        match: Match | None = self.exact.get((raw, header[0], header[1]), MISSING)
         if match is MISSING:
             self.rare -= 1
             if not self.rare and self.only is not None:
@@ -174,17 +188,6 @@ class Wanted:
         return tuple(dict.fromkeys(self.traces[line] for line in lines))
 
 
-class _Ways(dict[int, Way]):
-    """Number of a literal → what to do with a record that holds it; of those that the log holds."""
-
-    def __init__(self, wanted: Wanted):
-        self.wanted = wanted
-
-    def __missing__(self, literal: int) -> Way:
-        way = self[literal] = self.wanted.way(literal)
-        return way
-
-
 class RecordReader:
     """Bytes → events of one log."""
 
@@ -208,7 +211,7 @@ class RecordReader:
         self.names: dict[bytes, Names] = {}  # what stands between time and message → level, logger, session
         # who writes where → header, text, digest of the name, what it is: but for its words, always the same
         self.inbound: dict[bytes, tuple[Names, str, str, Match | None]] = {}
-        self.ways = _Ways(wanted)
+        self.ways: dict[int, Way] = {}  # number of a literal → what to do with a record that holds it
         self.where, self.offset, self.following = "", 0, b""
 
     def records(self, name: str, offset: int, block: bytes, following: bytes) -> list[Event]:
@@ -246,39 +249,35 @@ class RecordReader:
         ways, read, stamped = self.ways, self.clock.read, STAMP.match
         size, heads, walls_forged = len(block), len(prefilter.heads), self.doubts.walls_forged
         where, base, since, until = self.where, self.offset, self.since, self.until
-        next_marks = [mark[1] for mark in marks[1:]]
-        next_marks.append(size)
+        next_marks = chain(map(itemgetter(1), islice(marks, 1, None)), [size])
         passed = 0  # what begins before here was looked at
         for (number, at, _), next_at in zip(marks, next_marks, strict=True):
             if at < passed:
                 continue
             start = rfind(b"\n", 0, at) + 1
             stop = find(b"\n", at) + 1
-            way = ways[number]
-            message = at + 2
-            simple = next_at >= stop > 0 and not way.crowded
-            if number >= heads:
-                message = find(BEFORE, start + STAMP_ENDS) + 2
-                simple = simple and STAMP.search(block, message, at + 2) is None
+            way = ways.get(number) or self._way(number)
             begins = start + STAMP_ENDS
+            message = at + 2 if number < heads else find(BEFORE, begins) + 2
             header = None
-            if simple:
+            if (
+                next_at >= stop > 0
+                and not way.crowded
+                and (number < heads or STAMP.search(block, message, at + 2) is None)
+            ):
                 header = names.get(block[begins:message]) or self._header(block, start, message)
-            if header is not None:
-                stamp = block[start:begins]
-                if way.signs and not walls_forged:
-                    self._note(stamp, header[2], way.signs)
-                    continue
-                if stop != size and stamped(block, stop) is None:
-                    header = None
-            if header is None:
+            stamp = block[start:begins]
+            if header is not None and way.signs and not walls_forged:
+                self._note(stamp, header[2], way.signs)
+                continue
+            if header is None or (stop != size and stamped(block, stop) is None):
                 event, passed = self._look_closer(prefilter, block, start, at)
                 if event is not None:
                     found.append(event)
                 continue
             passed = stop
             raw, facts = block[message : stop - 1], _NOTHING
-            if stamp in doubted or raw[-1:] == b"\r" or len(raw) > LONGEST:
+            if doubted and stamp in doubted:
                 match: Match | None = MISSING
             elif way.shape is None:
                 match = way.match(raw, header)
@@ -295,11 +294,15 @@ class RecordReader:
             elif match is not None:
                 use, told = match
                 event = Event(moment, self.source, raw, (where, base + start), header, facts, (told,))
-                if use.rare:
-                    self._use(match, event, block, stop)
                 if use.places:
                     found.append(event)
+                if use.rare:
+                    self._use(match, event, block, stop)
         return found
+
+    def _way(self, number: int) -> Way:
+        way = self.ways[number] = self.wanted.way(number)
+        return way
 
     def _header(self, block: bytes, start: int, message: int) -> Names | None:
         """What stands before the message that begins there; None when the line begins otherwise."""
@@ -310,7 +313,7 @@ class RecordReader:
         kind = (
             self.kinds.get(before + behind + after) if bracket and len(session) <= LONGEST_SESSION else None
         )
-        if kind is not None and b"]" not in session and b"\n" not in session:
+        if kind is not None and session.find(b"]") < 0 and session.find(b"\n") < 0:
             header = (*kind, str(session, "utf-8", "replace"))
         else:
             head = HEADER.match(block, start)
@@ -361,15 +364,16 @@ class RecordReader:
         """
         fields, _, rest = raw.partition(shape.opens)
         said, closed, tails = rest.partition(b"'")
-        if not closed or not said or b"\\" in said:
+        if len(raw) > LONGEST or not closed or not said or said.find(b"\\") >= 0:
             return _UNREAD
         if tails not in shape.known_tails and not shape.changes_nothing(tails):
             return _UNREAD
         facts = {"said": digest(str(said, "utf-8", "replace"))}
         if not shape.has_name:
-            if shape.plain_fields.fullmatch(fields) is None:
+            zeroed = fields.translate(ZEROS)
+            if zeroed not in shape.known_fields and not shape.is_plain(fields, zeroed):
                 return _UNREAD
-            return fields, facts, way.match(fields, header)
+            return fields, facts, way.match(fields, header, zeroed)
         known = self.inbound.get(fields)
         if known is None or known[0] is not header:
             honest = shape.plain_fields.fullmatch(fields)
