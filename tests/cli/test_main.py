@@ -100,6 +100,8 @@ def test_a_folder_without_logs_is_a_clear_message(typed, tmp_path):
     ("argv", "says"),
     [
         (["chek"], "did you mean 'check'?"),
+        (["rules", "lnit"], "did you mean 'lint'?"),
+        (["approve", "--home", "/nowhere"], "/nowhere: no such folder"),
         (["replay"], "DIR"),
         (["replay", ".", "--every", "soon"], "'soon' is not a duration; write 90s, 15m or 2h"),
         (["check", "--dry-run", "--now", "yesterday"], "is not a time; write"),

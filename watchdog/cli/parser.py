@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Any
 
@@ -161,7 +161,7 @@ class Parser(argparse.ArgumentParser):
             return f"there is no option '{name}'; what is proposed: {program()} plans; to say yes: {program()} approve"
         own = [option for option in self._option_string_actions if option.startswith("--")]
         near = [option for option in SYNONYMS.get(name, ()) if option.partition(" ")[0] in own]
-        near = near or get_close_matches(name, own, n=1, cutoff=0.7)
+        near = near or _nearest(name, own, 0.7)
         instead = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(own)}"
         return f"there is no option '{name}'; {instead}"
 
@@ -169,7 +169,7 @@ class Parser(argparse.ArgumentParser):
         if action.choices is not None and value not in action.choices:
             choices = [str(choice) for choice in action.choices]
             near = [part for part in (PART_SYNONYMS.get(str(value)),) if part in choices]
-            near = near or get_close_matches(str(value), choices, n=1)
+            near = near or _nearest(str(value), choices)
             if "on" in choices and re.fullmatch(r"\d+[smhd]", str(value)):
                 near = [f"on --for {value}"]
             instead = (
@@ -178,6 +178,12 @@ class Parser(argparse.ArgumentParser):
                 else f"write {'one of ' * (len(choices) > 1)}{', '.join(choices)}"
             )
             self.error(f"there is no '{value}' here; {instead}")
+
+
+def _nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
+    """The word that was meant, if any is near; before all others one whose letters are the same: 'lnit' is 'lint'."""
+    near = get_close_matches(word, known, cutoff=cutoff)
+    return sorted(near, key=lambda other: sorted(other) != sorted(word))[:1]
 
 
 def parse(words: list[str]) -> argparse.Namespace:
@@ -298,7 +304,7 @@ def hint(word: str) -> str:
     for guesses, instead in HINTS.items():
         if word.lower() in guesses:
             return f"there is no command '{word}'; {instead.replace(PROGRAM, program())}"
-    near = get_close_matches(word, COMMANDS, n=1)
+    near = _nearest(word, COMMANDS)
     return f"there is no command '{word}'" + (f"; did you mean '{near[0]}'?" if near else "")
 
 

@@ -222,6 +222,7 @@ def _ask_person(args: argparse.Namespace, job: Job) -> Stored | None:
     waiting = rows.in_state(store, "pending") if store else ()
     waiting = tuple(stored for stored in waiting if stored.expires_at > job.now)
     if not waiting:
+        need_known(job)
         raise WatchdogError("no plan waits for an answer; see: {watchdog} plans")
     if args.json or not sys.stdin.isatty():
         raise WatchdogError(

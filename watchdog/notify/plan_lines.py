@@ -52,7 +52,8 @@ def outcome_title(outcomes: Sequence[Outcome], plan: Plan, context: MessageConte
     if not outcomes[-1].verified:  # not everything could be looked at to see whether it helped
         return context.text("title.unverified", what=what)
     title = context.text("title.fixed", what=what)
-    return title if len(title) <= HEADLINE else what
+    # A gateway that stays stopped is nothing that is well again.
+    return what if plan.stops or len(title) > HEADLINE else title
 
 
 def failed_title(outcomes: Sequence[Outcome], what: str, context: MessageContext) -> str:

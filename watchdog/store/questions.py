@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from watchdog.model import Plan, packed, plain, unpacked
 from watchdog.store import Store
 from watchdog.store.rows import from_row, stamp
 from watchdog.store.store import reads_rows
 from watchdog.values import Any, dataclass
+
+LATE = timedelta(hours=12)  # after its end, a question's buttons are still answered: a night's sleep
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ def open_questions(store: Store) -> tuple[Question, ...]:
 def shown_questions(store: Store, now: datetime) -> tuple[Question, ...]:
     """Those that are open, and those that ended so lately that somebody may still tap their buttons."""
     rows = store.db.execute(
-        "SELECT * FROM questions WHERE closed_at IS NULL OR expires_at > ? ORDER BY plan", (stamp(now),)
+        "SELECT * FROM questions WHERE closed_at IS NULL OR closed_at > ? ORDER BY plan", (stamp(now - LATE),)
     )
     return tuple(_question(row) for row in rows)
 
