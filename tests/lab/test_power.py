@@ -25,7 +25,7 @@ COMMAND_RUNS = "watchdog.system.commands._exit_code"  # systemctl was started an
 GATEWAY = "watchdog.steps.gateway.run"
 HEAL = "watchdog.steps.heal_database.run"
 # everything is checked, the rename comes next
-SWAP = "watchdog.sqlite.swap.finish watchdog.sqlite.openers.why_not_free"
+SWAP = "watchdog.sqlite.swap.finish watchdog.sqlite.in_use.why_not_free"
 VERIFY = "watchdog.repair.verify.verify watchdog.repair.verify.not_yet"
 ENDS = pytest.mark.parametrize(("version", "end"), [("0.13.0", "kill"), ("0.19.0", "reboot")])
 ENDS_ALSO = pytest.mark.parametrize(
@@ -177,10 +177,10 @@ def test_killed_at_every_point_of_healing_no_row_is_lost_and_a_second_run_ends_w
     whole = it.machine.folder / "whole"
     shutil.copytree(it.gateway.home, whole, ignore=shutil.ignore_patterns("*.sock"))
     for point in (
-        "swap.save watchdog.sqlite.backup.fsync",
-        "swap.write_manifest watchdog.sqlite.swap.write_manifest",
-        "swap.put_in_place watchdog.sqlite.backup.give",
-        "swap.finish watchdog.sqlite.openers.why_not_free",
+        "quarantine.save watchdog.system.files.fsync",
+        "quarantine.write_manifest watchdog.sqlite.quarantine.write_manifest",
+        "swap.put_in_place watchdog.sqlite.copies.give",
+        "swap.finish watchdog.sqlite.in_use.why_not_free",
     ):
         cut(
             it,

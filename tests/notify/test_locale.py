@@ -33,6 +33,7 @@ from watchdog.sources.read import Sources
 from watchdog.sources.reasons import Unreadable
 from watchdog.sqlite.faults import Detail, Fault
 from watchdog.sqlite.notes import RepairNote, RowDoubt, WitnessKind
+from watchdog.sqlite.refusals import Refusal, Why
 from watchdog.store.messages import News, Subject
 from watchdog.store.rows import pack_fields, unpack_fields
 from watchdog.text import harmless, redact
@@ -368,7 +369,9 @@ def test_durations_are_said_in_chinese(span: timedelta, chinese: str):
 
 
 @pytest.mark.parametrize(
-    "keys", [Detail, Fault, RepairNote, RowDoubt, WitnessKind, Unreadable], ids=lambda keys: keys.__name__
+    "keys",
+    [Detail, Fault, RepairNote, RowDoubt, WitnessKind, Refusal, Why, Unreadable],
+    ids=lambda keys: keys.__name__,
 )
 def test_every_phrase_of_the_code_has_a_chinese_sentence(keys):
     known = read_words("zh").texts

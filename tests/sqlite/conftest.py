@@ -13,7 +13,7 @@ import generated
 import inject
 import pytest
 
-from watchdog.sqlite import sandbox, swap
+from watchdog.sqlite import quarantine, sandbox
 from watchdog.sqlite.heal import heal
 
 KINDS = ("state", "kanban", "response_store")
@@ -53,7 +53,7 @@ def _heal_until(path: str, last: str, taken: Path) -> None:
         if name == last:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    swap.step = step
+    quarantine.step = step
     heal(path)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import inject
 import pytest
 
-from watchdog.sqlite import backup, checks
+from watchdog.sqlite import backup, backups
 
 NOW = datetime(2026, 5, 19, 10, 41, tzinfo=UTC)
 
@@ -34,9 +34,9 @@ def test_only_the_newest_are_kept(patient):
     path = patient("kanban")
     for day in range(5):
         assert backup.snapshot(path, keep=2, now=NOW + timedelta(days=day)).ok
-    kept = backup.good_ones(backup.folder_for(path), "kanban.db")
+    kept = list(backups.kept(backups.folder_for(path), "kanban.db"))
     assert [one.at[:10] for one in kept] == ["2026-05-23", "2026-05-22"]
-    assert len(list(backup.folder_for(path).iterdir())) == 4
+    assert len(list(Path(backups.folder_for(path)).iterdir())) == 4
 
 
 def test_a_backup_is_due_once_a_day(patient):
@@ -56,7 +56,7 @@ def test_a_damaged_database_gives_no_backup_and_costs_no_good_one(patient):
     assert "fails its check" in report.says
     newest = backup.newest(path)
     assert newest is not None and newest.file == good.file
-    assert len(list(backup.folder_for(path).iterdir())) == 2
+    assert len(list(Path(backups.folder_for(path)).iterdir())) == 2
 
 
 def test_an_emptied_database_does_not_push_out_a_full_backup(patient):
@@ -81,11 +81,11 @@ def test_a_backup_that_was_changed_since_is_not_trusted(patient):
 
 def test_no_room_is_said_before_anything_is_written(patient, monkeypatch):
     path = patient("kanban")
-    monkeypatch.setattr(checks, "free_space", lambda folder: 1000)
+    monkeypatch.setattr(backup, "free_bytes", lambda folder: 1000)
     report = backup.snapshot(path, now=NOW)
     assert not report.ok
     assert "no room" in report.says
-    assert list(backup.folder_for(path).iterdir()) == []
+    assert list(Path(backups.folder_for(path)).iterdir()) == []
 
 
 @pytest.mark.parametrize("mode", ["wal", "delete"])

@@ -15,7 +15,7 @@ import pytest
 from effort import rounds
 
 from watchdog.errors import WatchdogError
-from watchdog.sqlite import openers as holders
+from watchdog.sqlite import in_use, openers
 from watchdog.sqlite.heal import HealReport, heal, undo
 from watchdog.sqlite.inspect import look
 
@@ -409,7 +409,7 @@ def test_a_file_in_use_is_refused_with_pid_and_name(patient):
     with open(path, "rb") as held:
         child = subprocess.Popen(["sleep", "60"], stdin=held)
     try:
-        with pytest.raises(WatchdogError, match=rf"process {child.pid} \(sleep\) has it open"):
+        with pytest.raises(WatchdogError, match=rf"process {child.pid} \(sleep\) has \w+\.db open"):
             heal(path)
     finally:
         child.kill()
@@ -421,14 +421,14 @@ def test_a_holder_that_cannot_be_seen_is_felt(patient, monkeypatch):
     path = patient("state", "magic byte")
     with open(path, "rb") as held:
         child = subprocess.Popen(["sleep", "60"], stdin=held)
-    monkeypatch.setattr(holders, "scan", lambda wanted=None: holders.Scan((), (1,)))
+    monkeypatch.setattr(in_use, "scan", lambda wanted=None: openers.Scan((), (1,)))
     try:
         with pytest.raises(WatchdogError, match="cannot be seen from here"):
             heal(path)
     finally:
         child.kill()
         child.wait()
-    monkeypatch.setattr(holders, "open_elsewhere", lambda path: None)
+    monkeypatch.setattr(in_use, "open_elsewhere", lambda path: None)
     with pytest.raises(WatchdogError, match="cannot tell whether it is open"):
         heal(path)
 
@@ -451,15 +451,15 @@ def test_a_full_disk_leaves_the_file_untouched(well, tmp_path):
         with pytest.raises(WatchdogError, match="no room to heal"):
             heal(path)
         assert path.read_bytes() == damaged
-        from watchdog.sqlite import checks
+        from watchdog.sqlite import heal as healing
 
-        real = checks.free_space
-        checks.free_space = lambda folder: 1 << 40 if "repair" not in folder else real(folder)
+        real = healing.free_bytes
+        healing.free_bytes = lambda folder: 1 << 40
         try:
             with pytest.raises(WatchdogError, match="untouched"):
                 heal(path)
         finally:
-            checks.free_space = real
+            healing.free_bytes = real
         assert path.read_bytes() == damaged
         assert [one.name for one in disk.iterdir() if "repair" in one.name] == []
     finally:

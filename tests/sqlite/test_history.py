@@ -11,7 +11,7 @@ from pathlib import Path
 import inject
 import pytest
 
-from watchdog.sqlite import backup, heal
+from watchdog.sqlite import backup, backups, heal
 from watchdog.sqlite.inspect import look
 from watchdog.sqlite.schema import release
 
@@ -66,7 +66,7 @@ def begin_anew(path: Path, kind: str, rows: int, version: str = "0.19.0") -> Non
 
 
 def lost(path: Path) -> bool:
-    return look(path, known=backup.known(path)).anew
+    return look(path, known=backups.known(path)).anew
 
 
 @pytest.mark.parametrize("kind", ["state", "kanban"])
@@ -75,7 +75,7 @@ def test_a_database_that_began_anew_is_noticed_however_much_was_written_since(pa
     path = patient(kind)
     assert backup.snapshot(path, now=NOW).ok and not lost(path)
     begin_anew(path, kind, rows)
-    verdict = look(path, known=backup.known(path))
+    verdict = look(path, known=backups.known(path))
     assert verdict.anew and verdict.grade in ("well", "drifted")
 
 
@@ -93,7 +93,7 @@ def test_what_was_pruned_on_purpose_is_not_missed(patient, sql):
     backup.snapshot(path, now=NOW)
     with opened(path) as db:
         db.execute(sql)
-    assert not lost(path) and look(path, known=backup.known(path)).grade == "well"
+    assert not lost(path) and look(path, known=backups.known(path)).grade == "well"
     assert backup.snapshot(path, now=NOW + timedelta(days=1)).ok
 
 
@@ -184,7 +184,7 @@ def test_a_person_may_accept_the_loss(patient):
 def test_notes_of_an_older_version_tell_nothing(patient):
     path = patient("state")
     backup.snapshot(path, now=NOW)
-    note = next(backup.folder_for(path).glob("*.json"))
+    note = next(Path(backups.folder_for(path)).glob("*.json"))
     note.write_text(note.read_text().replace('"mark"', '"was"'))
     begin_anew(path, "state", 3)
     assert not lost(path)

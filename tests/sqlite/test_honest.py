@@ -17,7 +17,7 @@ import pytest
 from watchdog.cli import db as cli
 from watchdog.cli.db_report import heal_as_json
 from watchdog.errors import WatchdogError
-from watchdog.sqlite import schema, swap
+from watchdog.sqlite import copies, quarantine, schema
 from watchdog.sqlite.backup import snapshot
 from watchdog.sqlite.faults import Fault
 from watchdog.sqlite.heal import heal, migrate, undo
@@ -241,7 +241,7 @@ def test_a_writer_that_arrives_during_the_heal_keeps_its_file(patient, monkeypat
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             db.close()
 
-    monkeypatch.setattr(swap, "step", write_meanwhile)
+    monkeypatch.setattr(quarantine, "step", write_meanwhile)
     with pytest.raises(WatchdogError, match="nothing was swapped in"):
         heal(path)
     monkeypatch.undo()
@@ -343,7 +343,7 @@ def test_a_failing_disk_is_copied_around(patient, monkeypatch, tmp_path):
 
     monkeypatch.setattr(os, "pread", failing)
     copy = tmp_path / "copy"
-    assert swap.copy_around(str(path), copy).unreadable == 4096
+    assert copies.copy_around(str(path), copy).unreadable == 4096
     monkeypatch.undo()
     expected = bytearray(path.read_bytes())
     expected[(leaf - 1) * 4096 : leaf * 4096] = bytes(4096)

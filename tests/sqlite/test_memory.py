@@ -11,6 +11,7 @@ import pytest
 from bench.place import database
 from watchdog.sources.databases import observe
 from watchdog.sqlite import inspect, memory
+from watchdog.sqlite.files import stamps_of
 from watchdog.sqlite.format import SchemaObject
 from watchdog.sqlite.schema import release
 
@@ -111,7 +112,7 @@ def seen(home: Path, state: Path) -> dict[str, dict[str, str]]:
 
 def is_remembered(home: Path) -> bool:
     path = str(home / "kanban.db")
-    return memory.unchanged(path, memory.stamps_of(path)) is not None
+    return memory.unchanged(path, stamps_of(path)) is not None
 
 
 def test_a_database_that_was_well_and_stands_still_is_not_read_again(home, tmp_path, settled, monkeypatch):

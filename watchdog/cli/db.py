@@ -190,9 +190,9 @@ def guarded(command: DatabaseCommand, args: argparse.Namespace) -> int:
     try:
         return int(getattr(module(name), function)(args))
     except WatchdogError as error:
-        if getattr(args, "json", False):
+        if args.json:
             print(json.dumps({"error": str(error)}))
-        print(str(error), file=sys.stderr)
+        print(module("db_report").reader_of_db(args).phrase(str(error)), file=sys.stderr)
         return WRONG
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -27,7 +27,7 @@ def run_backup(args: argparse.Namespace) -> int:
     if files is None:
         return USAGE
     if args.backups and len(files) > 1:
-        print("--backups is the folder of one database; give one FILE", file=sys.stderr)
+        print(reader_of_db(args)("db.one-file"), file=sys.stderr)
         return USAGE
     with Progress() as progress:
         pace = Pace(tick=progress)
@@ -35,8 +35,9 @@ def run_backup(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps([asdict(report) for report in reports], indent=1))
     else:
+        reader = reader_of_db(args)
         for report in reports:
-            print(report.says + (f"\n    {report.file}" if report.file else ""))
+            print(reader.phrase(report.says) + (f"\n    {report.file}" if report.file else ""))
     return WELL if all(report.ok for report in reports) else WRONG
 
 
@@ -47,7 +48,9 @@ def find_backups(path: str | os.PathLike) -> list[Path]:
         Path(f"{real}.backups"),
         *(Path(backup_folder(find_state(home), real)) for home in real.parents[:ABOVE]),
     ]
-    return [place for place in dict.fromkeys(places) if place.is_dir()]
+    return [
+        place for place in dict.fromkeys(places) if os.path.isdir(place)
+    ]  # False also where we may not look
 
 
 def run_accept(args: argparse.Namespace) -> int:

@@ -50,15 +50,12 @@ def files_of(args: argparse.Namespace) -> list[str] | None:
         context = module("context")  # knows homes and settings, which a look at one file does without
         home = Path(args.home) if args.home else context.job_of(args).home
         if not args.home and not os.path.lexists(home):
-            print(
-                f"which database? give FILE, or --home DIR for all of a Hermes home ({home} is not there)",
-                file=sys.stderr,
-            )
+            print(db_report.reader_of_db(args)("db.which", home=home), file=sys.stderr)
             return None
         context.need_home(home)
         found = [str(path) for path in databases(home)]
         if not found and not files:
-            print(f"{home}: no database here; is this the Hermes home?", file=sys.stderr)
+            print(db_report.reader_of_db(args)("db.none-here", home=home), file=sys.stderr)
             return None
         files += found
     return files
@@ -76,9 +73,7 @@ def reference_of(args: argparse.Namespace, files: list[str]) -> Reference | None
     if args.hermes:
         found = release(args.hermes) or installed(python=args.hermes)
         if found is None:
-            raise WatchdogError(
-                f"--hermes {args.hermes}: neither a known release nor a Python that can import Hermes"
-            )
+            raise WatchdogError(db_report.reader_of_db(args)("db.not-hermes", given=args.hermes))
         return found
     home = Path(getattr(args, "home", None) or os.path.dirname(os.path.realpath(files[0])))
     return installed(home)

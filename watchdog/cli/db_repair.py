@@ -40,21 +40,13 @@ def run_heal(args: argparse.Namespace) -> int:
 
 
 def run_undo(args: argparse.Namespace) -> int:
-    report = undo(args.file)
+    with Progress() as progress:
+        progress(f"putting back {args.file}")
+        report = undo(args.file)
     if args.json:
-        print(
-            json.dumps(
-                {
-                    "path": report.path,
-                    "ok": report.ok,
-                    "says": list(report.says),
-                    "quarantine": report.quarantine,
-                }
-            )
-        )
+        print(json.dumps(asdict(report)))
     else:
-        reader = db_report.reader_of_db(args)
-        print("\n".join(map(reader.phrase, report.says)))
+        print("\n".join(map(db_report.reader_of_db(args).phrase, report.says)))
     return WELL if report.ok else WRONG
 
 
@@ -63,16 +55,13 @@ def run_migrate(args: argparse.Namespace) -> int:
     if reference is None:
         reference = releases()[-1]
         if not args.dry_run:
-            raise WatchdogError(
-                f"{args.file}: no Hermes was found here, so which columns it wants is not known; give "
-                f"--hermes with its Python or a release, such as --hermes {reference.name.split()[1][:-1]}"
-            )
-    report = migrate(
-        args.file,
-        reference=reference,
-        dry_run=args.dry_run,
-        backups=Path(args.backups) if args.backups else None,
-    )
+            release = reference.name.split()[1][:-1]
+            reader = db_report.reader_of_db(args)
+            raise WatchdogError(reader("db.no-hermes", path=db_report.shown(args.file), release=release))
+    backups = Path(args.backups) if args.backups else None
+    with Progress() as progress:
+        progress(f"adding columns to {args.file}")
+        report = migrate(args.file, reference=reference, dry_run=args.dry_run, backups=backups)
     if args.json:
         print(json.dumps({**asdict(report), "ok": report.ok}, indent=1))
     else:
@@ -85,7 +74,7 @@ def run_migrate(args: argparse.Namespace) -> int:
             ("cannot-add", report.cannot),
         ):
             for name in names:
-                print("  " + reader(f"db.{word}", name=name))
+                print("  " + reader(f"db.{word}", name=reader.phrase(name)))
         for text in report.says:
             print(f"  {reader.phrase(text)}")
         if report.backup:

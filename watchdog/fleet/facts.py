@@ -16,7 +16,7 @@ from watchdog.gateway.machine import look_at_gateway
 from watchdog.gateway.release import install_of
 from watchdog.model import EVERY_CHECK, Incident
 from watchdog.notify.context import own_command
-from watchdog.sqlite.backup import good_ones
+from watchdog.sqlite.backups import kept
 from watchdog.sqlite.files import backup_folder, databases
 from watchdog.store import Store, messages, questions
 from watchdog.store.incidents import all_incidents, last_blind, last_check
@@ -108,8 +108,8 @@ def _backups(home: Path, state: Path, now: datetime) -> dict[str, timedelta]:
     ages = {}
     for path in databases(home):
         name = path.removeprefix(f"{home}/")
-        if kept := good_ones(Path(backup_folder(state, path)), os.path.basename(os.path.realpath(path))):
-            ages[name] = now - datetime.fromisoformat(kept[0].at)
+        if last := next(kept(backup_folder(state, path), os.path.basename(os.path.realpath(path))), None):
+            ages[name] = now - datetime.fromisoformat(last.at)
     return ages
 
 

@@ -24,7 +24,7 @@ from watchdog.service import install
 from watchdog.service.daemon_note import read_note
 from watchdog.sources.process import blind
 from watchdog.sources.read import records_of
-from watchdog.sqlite import backup
+from watchdog.sqlite import backups
 from watchdog.sqlite.files import backup_folder, databases
 from watchdog.store import Store
 from watchdog.store import plans as rows
@@ -147,8 +147,8 @@ def last_answer(job: Job) -> LastAnswer | None:
 def newest_backup(job: Job, path: Path) -> BackupAge:
     """The newest verified backup, the daily one or one of `db backup`."""
     name = str(path.relative_to(job.home)) if path.is_relative_to(job.home) else str(path)
-    folders = (Path(backup_folder(job.state, path)), backup.folder_for(path))
-    reports = [report for folder in folders for report in backup.good_ones(folder, path.name)[:1]]
+    folders = (backup_folder(job.state, path), backups.folder_for(path))
+    reports = [report for folder in folders if (report := next(backups.kept(folder, path.name), None))]
     if not reports:
         return BackupAge(name)
     newest = max(reports, key=lambda report: report.at)

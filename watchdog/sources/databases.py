@@ -9,7 +9,7 @@ from datetime import datetime
 from watchdog import sqlite
 from watchdog.model import Event, phrase
 from watchdog.sqlite import memory
-from watchdog.sqlite.files import NAMES, backup_folder, databases, with_backups
+from watchdog.sqlite.files import NAMES, backup_folder, databases, stamps_of, with_backups
 from watchdog.sqlite.openers import DELETED, Scan, name_of, scan
 from watchdog.system.procfs import lock_holder
 from watchdog.values import TYPE_CHECKING, Any, StrPath
@@ -47,7 +47,7 @@ def observe(
     may_recall = state is not None and reference is None and not odd
     events = []
     for path in paths:
-        stamps = memory.stamps_of(path)
+        stamps = stamps_of(path)
         facts = memory.unchanged(path, stamps) if may_recall else None
         if facts is None:
             facts = _look(path, home, state, reference, taken)

@@ -2,7 +2,6 @@
 
 What rules ask of it:
 
-    last_backup(database, state)         the row counts of the newest verified backup, or None
     unanswered_calls(database, sessions)  whether sessions of state.db wait for the answer of a tool
 """
 
@@ -10,22 +9,22 @@ from watchdog.later import lazy
 from watchdog.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from watchdog.sqlite.backup import daily, known, snapshot
+    from watchdog.sqlite.backup import daily, snapshot
+    from watchdog.sqlite.backups import known, last_good
     from watchdog.sqlite.deep_check import examine
     from watchdog.sqlite.files import databases, passed_over, take_due_backups
     from watchdog.sqlite.inspect import look
-    from watchdog.sqlite.lineage import last_good
-    from watchdog.sqlite.questions import CallState, LastBackup, ToolCalls, last_backup, unanswered_calls
     from watchdog.sqlite.schema import releases
+    from watchdog.sqlite.tool_calls import CallState, ToolCalls, unanswered_calls
 
 # Loaded on first use: a home whose databases are well and stand still needs none of it.
 __getattr__ = lazy(
     __name__,
-    backup=("daily", "known", "snapshot"),
+    backup=("daily", "snapshot"),
+    backups=("known", "last_good"),
     deep_check=("examine",),
     files=("databases", "passed_over", "take_due_backups"),
     inspect=("look",),
-    lineage=("last_good",),
     schema=("releases",),
-    questions=("CallState", "LastBackup", "ToolCalls", "last_backup", "unanswered_calls"),
+    tool_calls=("CallState", "ToolCalls", "unanswered_calls"),
 )

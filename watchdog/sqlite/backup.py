@@ -5,7 +5,6 @@ bad.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import sqlite3
 import tempfile
@@ -20,36 +19,28 @@ from typing import Any
 
 from watchdog.errors import WatchdogError
 from watchdog.sqlite import checks, sandbox
-from watchdog.sqlite.faults import sentence
+from watchdog.sqlite.backups import ACCEPTED, SnapshotReport, folder_for, kept, known
+from watchdog.sqlite.copies import give, sha256, write_json
+from watchdog.sqlite.faults import Detail, sentence
+from watchdog.sqlite.full_text import fts_counts
 from watchdog.sqlite.grade import size_faults
 from watchdog.sqlite.inspect import look, observe
-from watchdog.sqlite.lineage import ACCEPTED, began_anew, last_good, mark_of
+from watchdog.sqlite.lineage import began_anew, mark_of
 from watchdog.sqlite.readonly import Moved, connect, place
+from watchdog.sqlite.refusals import Refusal, Why, megabytes, why_of
 from watchdog.sqlite.schema import CORE, kind_of
-from watchdog.system.files import fsync, open_regular
+from watchdog.system.files import free_bytes, fsync, open_regular
 from watchdog.system.lock import no_hurry
 from watchdog.system.privileges import as_owner, astray
 from watchdog.system.progress import on_a_terminal
 
 STAMP = "%Y%m%dT%H%M%S%fZ"
 ROOM = 1 << 20
-
-
-@dataclass(frozen=True)
-class SnapshotReport:
-    """What became of one backup: `ok` only when it passed every check and is kept."""
-
-    path: str
-    ok: bool
-    says: str
-    file: str = ""
-    at: str = ""
-    size: int = 0
-    sha256: str = ""
-    rows: Mapping[str, int] = field(default_factory=dict)
-    sqlite: str = ""
-    mark: Mapping[str, Any] = field(default_factory=dict)  # how far its numbered table had come: see lineage
-
+EVERY = timedelta(days=1)
+GAVE_UP = "gave-up"  # its time tells when a backup last took too long
+CHECKING = "checking the copy"  # the child is done with copying
+BLOCK = 1 << 18
+PATIENCE = 60.0  # seconds for the locks of a busy writer
 
 Progress = Callable[[str], None]
 
@@ -65,58 +56,23 @@ class Pace:
 AT_ONCE = Pace()
 
 
-def folder_for(path: str | os.PathLike) -> Path:
-    """Where the backups of a database are kept unless told otherwise: beside it."""
-    return Path(os.path.realpath(path) + ".backups")
-
-
-def good_ones(folder: Path, name: str) -> list[SnapshotReport]:
-    """The backups that passed their checks and are still there, newest first."""
-    found = []
-    try:
-        notes = sorted(folder.glob("*.json"), reverse=True)
-    except OSError:
-        return []
-    for note in notes:
-        with suppress(OSError, ValueError, TypeError):
-            report = SnapshotReport(**json.loads(note.read_text("utf-8")))
-            file = folder / (note.stem + ".db")
-            if report.ok and os.path.basename(report.path) == name and file.stat().st_size == report.size:
-                found.append(
-                    report
-                    if report.file == str(file)
-                    else SnapshotReport(**{**asdict(report), "file": str(file)})
-                )
-    return found
-
-
 def newest(path: str | os.PathLike, folder: Path | None = None) -> SnapshotReport | None:
     """The newest good backup whose bytes are still the ones that were checked."""
-    folder = folder or folder_for(path)
-    for report in good_ones(folder, os.path.basename(os.path.realpath(path))):
+    for report in kept(folder or folder_for(path), os.path.basename(os.path.realpath(path))):
         with suppress(OSError):
             if sha256(report.file) == report.sha256:
                 return report
     return None
 
 
-def known(path: str | os.PathLike, folder: Path | None = None) -> Mapping | None:
-    """The last known good state, as `look` wants it."""
-    return last_good(folder or folder_for(path), os.path.basename(os.path.realpath(path)))
-
-
-EVERY = timedelta(days=1)
-GAVE_UP = "gave-up"  # its time tells when a backup last took too long
-
-
 def due(path: str | os.PathLike, now: datetime, folder: Path | None = None) -> bool:
     """Whether the last good backup is older than a day."""
-    folder = folder or folder_for(path)
+    folder = folder or Path(folder_for(path))
     with suppress(OSError):
         if abs(now.timestamp() - (folder / GAVE_UP).stat().st_mtime) < EVERY.total_seconds():
             return False
-    reports = good_ones(folder, os.path.basename(os.path.realpath(path)))
-    return not reports or now - datetime.fromisoformat(reports[0].at) >= EVERY
+    last = next(kept(folder, os.path.basename(os.path.realpath(path))), None)
+    return last is None or now - datetime.fromisoformat(last.at) >= EVERY
 
 
 def daily(path: str, folder: str, keep: int, now: datetime) -> SnapshotReport | None:
@@ -143,44 +99,46 @@ def snapshot(
     pace: Pace = AT_ONCE,
 ) -> SnapshotReport:
     """Take a backup, check it, and only then let it take the place of the oldest."""
-    given, path = path, os.path.abspath(path)
-    now = now or datetime.now(UTC)
+    real = os.path.abspath(path)
+
+    def cannot(why: str) -> SnapshotReport:
+        return SnapshotReport(real, False, Refusal.CANNOT_BACK_UP(path=real, why=why))
+
     try:
-        path = os.path.realpath(given)
-        place_for = Path(folder) if folder else folder_for(path)
-        size = os.path.getsize(path) + (
-            os.path.getsize(path + "-wal") if os.path.exists(path + "-wal") else 0
-        )
-        with open_regular(given) as file:
+        real = os.path.realpath(path)
+        place_for = Path(folder or folder_for(real))
+        with open_regular(path) as file:
             owner = os.fstat(file.fileno())
-        if not os.path.samestat(owner, os.stat(path)):
-            return SnapshotReport(path, False, f"cannot back up {path}: {EXCHANGED}")
-    except OSError as error:
-        return SnapshotReport(path, False, f"cannot back up {path}: {error.strerror}")
-    if led := _led_astray(place_for):
-        return SnapshotReport(path, False, f"cannot back up {path}: {led}")
-    try:
+        if not os.path.samestat(owner, os.stat(real)):
+            return cannot(Detail.EXCHANGED())
+        if not owner.st_size and not os.path.exists(real + "-wal"):
+            return cannot(Why.EMPTY())
+        if led := _led_astray(place_for):
+            return cannot(led)
         with as_owner(place_for):
             place_for.mkdir(mode=0o700, parents=True, exist_ok=True)
-            free = checks.free_space(str(place_for))
-            if free < size + size // 10 + ROOM:
-                return SnapshotReport(
-                    path,
-                    False,
-                    f"no room for a backup of {path}: it needs {size >> 10} KB, "
-                    f"{place_for} has {free >> 10} KB",
-                )
-            report = _take(path, place_for, now, owner, pace)
-            for old in good_ones(place_for, os.path.basename(path))[max(keep, 1) :] if report.ok else ():
+            if no_room := _no_room(real, place_for):
+                return SnapshotReport(real, False, no_room)
+            report = _take(real, place_for, now or datetime.now(UTC), owner, pace)
+            for old in list(kept(place_for, os.path.basename(real)))[max(keep, 1) :] if report.ok else ():
                 # The note goes first: a backup without one does not count, a note without its backup would mislead.
                 with suppress(OSError):
                     os.unlink(old.file[:-3] + ".json")
                     os.unlink(old.file)
             return report
     except OSError as error:
-        return SnapshotReport(path, False, f"cannot back up {path} to {place_for}: {error.strerror}")
+        return cannot(why_of(error))
     except WatchdogError as error:
-        return SnapshotReport(path, False, f"cannot back up {path}: {error}")
+        return cannot(str(error))
+
+
+def _no_room(path: str, folder: Path) -> str:
+    size = sum(os.path.getsize(path + part) for part in ("", "-wal") if os.path.exists(path + part))
+    need, free = size + size // 10 + ROOM, free_bytes(folder) or 0
+    if free >= need:
+        return ""
+    fields = {"need": megabytes(need), "free": megabytes(free), "missing": megabytes(need - free)}
+    return Refusal.NO_ROOM_FOR_BACKUP(path=path, folder=str(folder), **fields)
 
 
 def _take(path: str, folder: Path, now: datetime, owner: os.stat_result, pace: Pace) -> SnapshotReport:
@@ -191,50 +149,26 @@ def _take(path: str, folder: Path, now: datetime, owner: os.stat_result, pace: P
     try:
         try:
             copied = _copy(path, part, owner, pace)
-        except sandbox.TookTooLong as error:
-            copied = Copied(
-                f"{error}: the machine is busy, or something in the file makes SQLite work without end"
-            )
+        except sandbox.TookTooLong:
             (folder / GAVE_UP).touch(0o600)
-        except ChildProcessError:
-            copied = Copied("the process that made it died")
-        fault, rows = copied.fault or _less_than_before(path, folder, part, copied.rows), copied.rows
-        if fault:
-            return SnapshotReport(
-                path,
-                False,
-                f"the backup of {path} fails its check ({fault}); it was not kept, the older ones are",
-                rows=rows,
-                sqlite=sqlite3.sqlite_version,
-            )
+            raise
+        rows, version = copied.rows, sqlite3.sqlite_version
+        if fault := copied.fault or _less_than_before(path, folder, part, rows):
+            says = Refusal.BACKUP_FAILS(path=path, why=fault)
+            return SnapshotReport(path, False, says, rows=rows, sqlite=version)
         give(part, owner, 0o600)
         fsync(part)
-        report = SnapshotReport(
-            path,
-            True,
-            f"backed up {path}: {sum(rows.values())} rows, checked",
-            str(folder / (stem + ".db")),
-            now.isoformat(),
-            part.stat().st_size,
-            copied.digest,
-            rows,
-            sqlite3.sqlite_version,
-            copied.mark,
-        )
-        os.rename(part, report.file)
+        says, file = Refusal.BACKED_UP(path=path, rows=sum(rows.values())), str(folder / (stem + ".db"))
+        size, at = part.stat().st_size, now.isoformat()
+        report = SnapshotReport(path, True, says, file, at, size, copied.digest, rows, version, copied.mark)
+        os.rename(part, file)
         write_json(folder / (stem + ".json"), asdict(report), owner)
     finally:
-        for leftover in (part, Path(f"{part}-journal"), Path(f"{part}-wal"), Path(f"{part}-shm")):
+        for leftover in ("", "-journal", "-wal", "-shm"):
             with suppress(FileNotFoundError):
-                leftover.unlink()
+                os.unlink(f"{part}{leftover}")
     give(folder, owner, 0o700)
     return report
-
-
-EXCHANGED = "it was exchanged for another file while it was looked at"
-CHECKING = "checking the copy"  # the child is done with copying
-BLOCK = 1 << 18
-PATIENCE = 60.0  # seconds for the locks of a busy writer
 
 
 @dataclass(frozen=True)
@@ -257,7 +191,7 @@ def _copy(path: str, part: Path, owner: os.stat_result, pace: Pace) -> Copied:
     with part.open("r+b", buffering=0) as out, as_owner(path) as other, ExitStack() as files:
         target = part
         if other and owner.st_uid not in (0, os.geteuid()):
-            raise WatchdogError(EXCHANGED)
+            raise WatchdogError(Detail.EXCHANGED())
         if other:
             folder = tempfile.TemporaryDirectory(
                 prefix=f".{os.path.basename(path)}.look-", dir=os.path.dirname(path)
@@ -289,15 +223,12 @@ def work(asked: tuple[str, str, bool], tick: Progress) -> dict[str, Any]:
         digest = copy_live(path, to, tick) or sha256(to)
         tick(CHECKING)
         rows, fault = verify(to)
-        mark = {} if fault else _mark(to, kind_of(rows))
+        if not fault:
+            with closing(connect(to, "mode=ro&immutable=1")) as db:
+                mark = mark_of(db, kind_of(rows))
     except sqlite3.Error as error:
         rows, fault = {}, str(error)
     return {"rows": rows, "fault": _beyond_the_end(path) or fault, "mark": mark, "digest": digest}
-
-
-def _mark(path: str, kind: str) -> dict[str, Any]:
-    with closing(connect(path, "mode=ro&immutable=1")) as db:
-        return mark_of(db, kind)
 
 
 def _beyond_the_end(path: str) -> str:
@@ -331,7 +262,7 @@ def copy_live(path: str, to: str, tick: Progress, tries: int = 3) -> str:
                     return _copy_bytes(file, out, lambda share: tick(f"copying, {share} %"), alone=True)
         except Moved:
             if attempt == tries - 1:
-                raise WatchdogError(f"{path} keeps changing while it is copied; try again") from None
+                raise WatchdogError(Why.KEEPS_CHANGING()) from None
     return ""
 
 
@@ -371,7 +302,7 @@ def verify(path: str) -> tuple[dict[str, int], str]:
         faults = checks.integrity(db)
         if faults:
             return {}, faults[0]
-        faults = tuple(checks.fts_counts(db))
+        faults = tuple(fts_counts(db))
         return checks.counts(db), faults[0] if faults else ""
 
 
@@ -389,7 +320,7 @@ def _led_astray(folder: Path) -> str:
     while not os.path.exists(real):
         real = os.path.dirname(real)
     maker = astray(folder, os.stat(real).st_uid)
-    return f"a link of user {maker} leads {folder} to a folder of another user" if maker else ""
+    return Why.LINK(user=maker, path=str(folder)) if maker else ""
 
 
 def _less_than_before(path: str, folder: Path, copy: Path, rows: Mapping[str, int]) -> str:
@@ -397,50 +328,19 @@ def _less_than_before(path: str, folder: Path, copy: Path, rows: Mapping[str, in
     before = known(path, folder)
     if not before:
         return ""
-    seen = observe(str(copy))
-    if began_anew(seen.kind, seen.numbering, seen.empty, before):
-        return (
-            f"it lacks what the backup of {before['at']} holds; db heal puts that back, db accept says that it is "
-            "meant"
-        )
-    held = before["rows"] or {}
-    for table in (name for names in CORE.values() for name in names):
-        if not before.get("mark") and held.get(table, 0) and not rows.get(table, 0):
-            return f"{table} is empty, it had {held[table]} rows in the backup before"
-    return ""
+    seen, held, main = observe(str(copy)), before["rows"], [name for names in CORE.values() for name in names]
+    gone = [table for table in main if held.get(table) and table not in rows]  # the table itself
+    if gone or began_anew(seen.kind, seen.numbering, seen.empty, before):
+        return Why.LACKS(at=before["at"])
+    emptied = [table for table in main if held.get(table) and not rows[table] and not before["mark"]]
+    return Why.EMPTIED(table=emptied[0], rows=held[emptied[0]]) if emptied else ""
 
 
 def accept(path: str | os.PathLike, now: datetime, folder: Path | None = None) -> Mapping | None:
     """A person says that what older backups held may be gone; what was known until now, None when nothing was."""
-    place_for = folder or folder_for(path)
+    place_for = folder or Path(folder_for(path))
     before = known(path, place_for)
     if before:
         with as_owner(place_for), open(place_for / ACCEPTED, "w", encoding="utf-8") as file:
             file.write(now.isoformat())
     return before
-
-
-def sha256(path: str) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def give(path: str | os.PathLike, owner: os.stat_result, mode: int | None = None) -> None:
-    """Give a file to the owner of the database."""
-    if mode is not None:
-        os.chmod(path, mode)
-    if os.geteuid() == 0:
-        os.chown(path, owner.st_uid, owner.st_gid)
-
-
-def write_json(path: Path, value: object, owner: os.stat_result | None = None) -> None:
-    """A small file, whole or not at all."""
-    part = path.with_name(f".{path.name}.part")
-    with open(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
-        json.dump(value, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    if owner is not None:
-        give(part, owner)
-    os.replace(part, path)
-    fsync(path.parent)

@@ -46,6 +46,7 @@ from watchdog.sqlite.schema import (
 from watchdog.sqlite.strategies import BY_SQLITE, OF_THE_FILE, SIDECARS, Built, Strategy, set_mode
 from watchdog.sqlite.survey import Survey
 from watchdog.sqlite.witnesses import NAMED, UNCOUNTED, Disagreement, sentences
+from watchdog.system.files import free_bytes
 
 RESTORED = "restored from the backup"
 PAGE_SCAN = "page scan"
@@ -229,7 +230,7 @@ def _unpacked(job: DatabaseRepair) -> str:
     with open(job.original, "rb") as source:
         if source.read(2) != b"\x1f\x8b":
             return ""
-    file, room = os.path.join(job.work, "unpacked.db"), checks.free_space(job.work) // 4
+    file, room = os.path.join(job.work, "unpacked.db"), (free_bytes(job.work) or 0) // 4
     try:
         with gzip.open(job.original) as packed, open(file, "wb") as out:
             while block := packed.read(1 << 20):

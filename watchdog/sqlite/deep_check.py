@@ -13,7 +13,7 @@ from itertools import islice
 
 from watchdog.errors import WatchdogError
 from watchdog.model import as_phrase, packed, unpacked
-from watchdog.sqlite import checks, sandbox
+from watchdog.sqlite import checks, content, full_text, sandbox
 from watchdog.sqlite.damaged_file import has_zeroed_pages, open_damaged
 from watchdog.sqlite.faults import Detail
 from watchdog.sqlite.format import Bad
@@ -22,9 +22,11 @@ from watchdog.sqlite.journal import read_journal
 from watchdog.sqlite.notes import RepairNote
 from watchdog.sqlite.page_scan import ZEROED
 from watchdog.sqlite.readonly import Moved, connect, place
+from watchdog.sqlite.refusals import Why
 from watchdog.sqlite.roots import foreign_rows
 from watchdog.sqlite.survey import Survey
 from watchdog.sqlite.wal import read_wal
+from watchdog.system.files import free_bytes
 from watchdog.values import Any
 
 _SAID = ("integrity", "fts", "doubts", "says")  # what carries phrases
@@ -40,8 +42,8 @@ def examine(path: str, timeout: float = 3600, fts_up_to: int = FTS_UP_TO) -> Dee
         return Deep(unknown=Detail.ENDLESS(seconds=f"{timeout:.0f}"))
     except WatchdogError as error:
         return Deep(unknown=str(error))
-    except (OSError, ValueError):
-        return Deep(unknown=Detail.CHECK_DIED())
+    except (OSError, ValueError) as error:
+        return Deep(unknown=Why.SYSTEM(why=str(error)))
     values: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in answer.items()
     }
@@ -80,7 +82,7 @@ def _inspect(path: str, where: str, mode: str, fts_up_to: int) -> Deep:
             if checks.is_damage(error, folder):
                 return Deep(broken=RepairNote.CANNOT_OPEN(why=str(error)), sqlite=version)
             raise
-        has_fts = bool(checks.fills(checks.schema(db)))
+        has_fts = bool(full_text.fills(checks.schema(db)))
         rows = checks.integrity(db) or foreign_rows(path) or _ignored_wal(path) or _ignored_journal(path)
         fts, counted, orphans = _count(db, folder)
     finally:
@@ -91,7 +93,7 @@ def _inspect(path: str, where: str, mode: str, fts_up_to: int) -> Deep:
     if not rows and size <= fts_up_to:
         reader = connect(where, mode)
         try:
-            doubts = checks.doubts(reader) or _zeroed(path)
+            doubts = content.doubts(reader) or _zeroed(path)
         finally:
             reader.close()
     if rows or not has_fts:
@@ -172,7 +174,7 @@ def _count(db: sqlite3.Connection, folder: str) -> tuple[list[str], dict[str, in
     orphans = 0
     try:
         db.execute("BEGIN")  # one snapshot: a row between two counts is no fault
-        fts = list(checks.fts_counts(db))
+        fts = list(full_text.fts_counts(db))
         rows = checks.counts(db)
         orphans = checks.orphans(db)
     except sqlite3.Error as error:
@@ -188,13 +190,13 @@ def fts_on_copy(where: str, mode: str) -> list[str] | None:
     """
     folder = tempfile.mkdtemp(prefix="hermes-watchdog-")
     try:
-        if checks.free_space(folder) < 2 * os.path.getsize(where) + (64 << 20):
+        if (free_bytes(folder) or 0) < 2 * os.path.getsize(where) + (64 << 20):
             return None
         source, copy = connect(where, mode), connect(os.path.join(folder, "copy.db"), "mode=rwc")
         try:
             source.backup(copy, pages=-1)
             copy.execute("PRAGMA synchronous=OFF")
-            return list(checks.fts_content(copy))
+            return list(full_text.fts_content(copy))
         finally:
             source.close()
             copy.close()

@@ -45,6 +45,7 @@ class Detail(Sentence):
     ZEROS = "database.detail.zeros", "the header is all zeros"
     MAGIC = "database.detail.magic", "the first 16 bytes are not SQLite's: {count} wrong"
     MAGIC_BYTE = "database.detail.magic-byte", "the first 16 bytes are not SQLite's: {count} wrong (byte {number} is {value})"
+    DISK = "database.detail.disk", "the disk does not give its first page (read errors)"
     TOO_SHORT = "database.detail.too-short", "the file has {count} bytes; a database has at least 512"
     PAGE_SIZE = "database.detail.page-size", "the header gives a page size of {size}, which does not exist"
     FILE_FORMAT = "database.detail.file-format", "the header gives file format {format}, which does not exist"

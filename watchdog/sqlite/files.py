@@ -10,6 +10,7 @@ from watchdog.system.files import short_digest
 from watchdog.values import StrPath
 
 NAMES = {"state": "state.db", "kanban": "kanban.db", "response_store": "response_store.db"}
+SIDECARS = ("-wal", "-shm", "-journal")
 MOST_BOARDS = 200  # a check looks at each of them every time
 EVERY = 24 * 3600.0  # seconds
 STAMP = "last-round"  # its time tells when all databases were last looked through
@@ -47,6 +48,24 @@ def passed_over(home: StrPath) -> str:
         if left
         else ""
     )
+
+
+Stamps = tuple[tuple[int, ...], ...]
+
+
+def stamps_of(path: str) -> Stamps:
+    """What changes with every write to the database: of the file itself, its -wal and its -journal."""
+    real = os.path.realpath(path) if os.path.islink(path) else path
+    found: list[tuple[int, ...]] = []
+    for part in ("", "-wal", "-journal"):
+        try:
+            status = os.stat(real + part)
+            found.append(
+                (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+            )
+        except OSError:
+            found.append(())
+    return tuple(found)
 
 
 def backup_folder(state: StrPath, database: StrPath) -> str:

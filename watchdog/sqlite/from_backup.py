@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from watchdog.model import packed
-from watchdog.sqlite import checks
+from watchdog.sqlite import checks, content, full_text
 from watchdog.sqlite.format import SchemaObject, Text, Value
 from watchdog.sqlite.gate import DatabaseRepair, RepairResult, Tick, counts, why_not
 from watchdog.sqlite.inspect import observe
@@ -110,7 +110,7 @@ def _put(fresh: Fresh, source: sqlite3.Connection, theirs: Layout, rowid: int) -
 MANY = 50  # rows that differ from their copies: more is an older way of indexing, no damage
 
 
-def compare(fresh: Fresh, pages: Pages, fills: list[tuple[checks.Fill, Tree]]) -> None:
+def compare(fresh: Fresh, pages: Pages, fills: list[tuple[full_text.Fill, Tree]]) -> None:
     """Hold the saved rows of a table against the copies of their text, and repair or mark those that differ."""
     fill = fills[0][0]
     doubtful = fresh.doubtful.setdefault(fill.table, {})
@@ -135,7 +135,7 @@ def compare(fresh: Fresh, pages: Pages, fills: list[tuple[checks.Fill, Tree]]) -
             fresh.doubt(fill.table, rowid, why)
 
 
-def _agree(fresh: Fresh, pages: Pages, fills: list[tuple[checks.Fill, Tree]]) -> bool:
+def _agree(fresh: Fresh, pages: Pages, fills: list[tuple[full_text.Fill, Tree]]) -> bool:
     """Whether SQLite itself, which is faster, reads both copies, and no row differs from two that agree."""
     if len(fills) != 2 or pages.image.frames or any(tree.missing for _, tree in fills):
         return False
@@ -185,7 +185,7 @@ def _copies(pages: Pages, trees: list[Tree]) -> Iterator[tuple[int, str, bool]]:
                 heads[number] = next(streams[number], None)
 
 
-def _put_back(fresh: Fresh, fill: checks.Fill, rowid: int, text: str) -> bool:
+def _put_back(fresh: Fresh, fill: full_text.Fill, rowid: int, text: str) -> bool:
     """Set the one column that makes the row give this text again, if there is exactly one such way: its
     content.
     """
@@ -228,7 +228,7 @@ def _put_right(fresh: Fresh, source: sqlite3.Connection, layout: Layout, theirs:
         bad = [
             number
             for number, value in enumerate(mine)
-            if isinstance(value, Text) or (isinstance(value, str) and checks.HOLE in value)
+            if isinstance(value, Text) or (isinstance(value, str) and content.HOLE in value)
         ]
         if bad and all(number in bad or value == other[number] for number, value in enumerate(mine)):
             changes = ", ".join(f"{quoted(names[number])} = ?" for number in bad)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from watchdog.sqlite import checks
+from watchdog.sqlite import checks, full_text
 from watchdog.sqlite.adoption import KnownRows
 from watchdog.sqlite.format import SchemaObject
 from watchdog.sqlite.notes import RepairNote, WitnessKind, note
@@ -165,8 +165,8 @@ def why_not(
         if faults:
             return faults
         if not proved:
-            faults += checks.fts_counts(db)
-            faults += checks.fts_content(db)
+            faults += full_text.fts_counts(db)
+            faults += full_text.fts_content(db)
         have = {(kind, name.lower()) for kind, name in checks.schema(db)}
         faults += [
             note(RepairNote.IS_MISSING, type=entry.type, name=entry.name)

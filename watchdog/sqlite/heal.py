@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import sqlite3
@@ -16,9 +15,11 @@ from typing import Any
 
 from watchdog.errors import WatchdogError
 from watchdog.model import as_phrase, unpacked
-from watchdog.sqlite import backup, checks, sandbox, swap
+from watchdog.sqlite import backup, quarantine, sandbox, swap
 from watchdog.sqlite.adoption import KnownRows
-from watchdog.sqlite.backup import SnapshotReport, snapshot
+from watchdog.sqlite.backup import snapshot
+from watchdog.sqlite.backups import SnapshotReport, known
+from watchdog.sqlite.copies import give, write_json
 from watchdog.sqlite.faults import Fault
 from watchdog.sqlite.format import SchemaObject
 from watchdog.sqlite.gate import DatabaseRepair, RepairResult
@@ -26,9 +27,11 @@ from watchdog.sqlite.grade import Deep, Verdict, drift
 from watchdog.sqlite.inspect import look, observe
 from watchdog.sqlite.migrate import MigrateReport, migrate
 from watchdog.sqlite.notes import RepairNote, note
+from watchdog.sqlite.refusals import Refusal, Why, megabytes, refused, why_of
 from watchdog.sqlite.schema import Reference, is_virtual, nearest, releases
 from watchdog.sqlite.strategies import AS_IT_IS
 from watchdog.sqlite.swap import UndoReport, undo
+from watchdog.system.files import free_bytes
 from watchdog.system.privileges import as_owner, owner_of
 
 __all__ = [
@@ -116,11 +119,9 @@ def heal(
     reference: Reference | None = None,
 ) -> HealReport:
     """Heal a database, or say why not. Raises WatchdogError, with the reason, when it must not be touched."""
-    with _lent(path, backups) as lent:
-        real = os.path.realpath(path)
-        with swap.alone(real):
-            healing = _Healing(real, lent, reference, progress or (lambda text: None))
-            return healing.rehearse() if dry_run else healing.heal()
+    with _lent(path, backups) as lent, swap.alone(path) as real:
+        healing = _Healing(real, lent, reference, progress or (lambda text: None))
+        return healing.rehearse() if dry_run else healing.heal()
 
 
 @contextmanager
@@ -144,7 +145,7 @@ def _lent(path: str | os.PathLike, backups: Path | None) -> Iterator[Path | None
         copy = Path(folder, os.path.basename(good.file))
         with copy.open("wb") as target:
             shutil.copyfileobj(source, target)
-        backup.write_json(copy.with_suffix(".json"), {**asdict(good), "file": str(copy)})
+        write_json(copy.with_suffix(".json"), {**asdict(good), "file": str(copy)})
         yield Path(folder)
 
 
@@ -159,7 +160,7 @@ class _Healing:
     def rehearse(self) -> HealReport:
         """Everything but the swap, on copies."""
         if swap.journal_of(self.path).exists():
-            raise WatchdogError(f"{self.path}: a repair was cut short; db heal without --dry-run finishes it")
+            raise refused(Refusal.UNTOUCHED, self.path, Why.CUT_SHORT())
         return self._guarded(dry_run=True)
 
     def heal(self) -> HealReport:
@@ -190,8 +191,8 @@ class _Healing:
         )
 
     def _look(self) -> Verdict:
-        known = backup.known(self.path, self.backups)
-        return look(self.path, deep=True, known=known, reference=self.reference)
+        before = known(self.path, self.backups)
+        return look(self.path, deep=True, known=before, reference=self.reference)
 
     def _guarded(self, dry_run: bool) -> HealReport:
         try:
@@ -204,38 +205,26 @@ class _Healing:
                 )
             self._refuse(before, dry_run)
             return self._heal(before, dry_run)
-        except OSError as error:
-            raise WatchdogError(f"{self.path}: {why_refused(error)}; the file is untouched") from error
-        except sqlite3.Error as error:
-            why = (
-                _NO_ROOM
-                if getattr(error, "sqlite_errorname", "") == "SQLITE_FULL"
-                else f"SQLite gave up: {error}"
-            )
-            raise WatchdogError(f"{self.path}: {why}; the file is untouched") from error
+        except (OSError, sqlite3.Error) as error:
+            raise refused(Refusal.UNTOUCHED, self.path, why_of(error)) from error
         finally:
             swap.clean(self.path)
 
     def _refuse(self, before: Verdict, dry_run: bool) -> None:
         """Everything that speaks against touching the file."""
         if before.grade == "unknown":
-            raise WatchdogError(f"{self.path}: {before.fault}; nothing was done, the file is untouched")
+            raise refused(Refusal.UNTOUCHED, self.path, before.fault)
         swap.refuse_if_open(self.path, None if dry_run else self.now)
         folder = os.path.dirname(self.path)
         if not os.access(folder, os.W_OK) or os.statvfs(folder).f_flag & os.ST_RDONLY:
-            raise WatchdogError(
-                f"{self.path}: its folder cannot be written to, and a repair needs room beside the file; mount it "
-                "for writing, or copy the database elsewhere and heal the copy; the file is untouched"
-            )
+            raise refused(Refusal.UNTOUCHED, self.path, Why.FOLDER_CLOSED())
         size = sum(
-            os.path.getsize(self.path + part) for part in swap.PARTS if os.path.exists(self.path + part)
+            os.path.getsize(self.path + part) for part in quarantine.PARTS if os.path.exists(self.path + part)
         )
-        free, need = checks.free_space(folder), 4 * size + (1 << 20)
+        free, need = free_bytes(folder) or 0, 4 * size + (1 << 20)
         if free < need:
-            raise WatchdogError(
-                f"{self.path}: no room to heal: it needs {_megabytes(need)} beside the file, there are "
-                f"{_megabytes(free)}; free {_megabytes(need - free)} and run it again; the file is untouched"
-            )
+            fields = {"need": megabytes(need), "free": megabytes(free), "missing": megabytes(need - free)}
+            raise refused(Refusal.UNTOUCHED, self.path, Why.NO_ROOM(**fields))
 
     def _heal(self, before: Verdict, dry_run: bool) -> HealReport:
         seen = observe(self.path)
@@ -245,10 +234,12 @@ class _Healing:
         if dry_run:
             saved = self.work / "original"
             saved.mkdir()
-            unreadable = sum(copy.unreadable for copy in swap.copy_parts(self.path, saved).values())
+            unreadable = sum(copy.unreadable for copy in quarantine.copy_parts(self.path, saved).values())
         else:
-            saved = swap.save(self.path, self.now, before.fault or (LACKS_HISTORY if lacks_history else ""))
-            manifest = swap.read_manifest(saved)
+            saved = quarantine.save(
+                self.path, self.now, before.fault or (LACKS_HISTORY if lacks_history else "")
+            )
+            manifest = quarantine.read_manifest(saved)
             unreadable = manifest.unreadable if manifest else 0
         job = self._job(before, seen.schema, saved)
         job = replace(job, stale_wal=bool(seen.stale_wal), unreadable=unreadable)
@@ -259,16 +250,8 @@ class _Healing:
                 sandbox.limits_for(seen.size + seen.wal_size),
                 self.tick,
             )
-        except sandbox.TookTooLong as error:
-            raise WatchdogError(
-                f"{self.path}: the repair was {error}: something in the file makes SQLite work without end. The file "
-                f"is untouched{'' if dry_run else f', a copy is in {saved}'}; restore a backup instead"
-            ) from None
-        except ChildProcessError:
-            raise WatchdogError(
-                f"{self.path}: the process that repaired it died, most likely for lack of memory; free some and run it "
-                "again; the file is untouched"
-            ) from None
+        except WatchdogError as error:
+            raise refused(Refusal.UNTOUCHED, self.path, str(error)) from None
         result = RepairResult(**answer)
         report = self._reported(before, result, dry_run)
         if _only_to_report(before, result):
@@ -284,10 +267,10 @@ class _Healing:
             return HealReport(self.path, before, before, says=(why, *_said(result.tried)), dry_run=dry_run)
         if lacks_history and not result.strategy:
             return HealReport(self.path, before, before, says=_said(result.tried), dry_run=dry_run)
+        if not result.strategy:
+            return self._nothing_found(report, saved, seen.size, result)
         if dry_run:
             return report
-        if not result.strategy:
-            return self._set_aside(before, saved, seen.size, result)
         return self._swap(report, result, saved)
 
     def _job(self, before: Verdict, schema: tuple[SchemaObject, ...], saved: Path) -> DatabaseRepair:
@@ -303,7 +286,7 @@ class _Healing:
         if not original.exists():  # only a -wal is left of it: its pages are better than nothing
             only = self.work / "only-wal.db"
             only.touch()
-            for part in swap.PARTS[1:]:
+            for part in quarantine.PARTS[1:]:
                 if os.path.exists(f"{original}{part}"):
                     shutil.copyfile(f"{original}{part}", f"{only}{part}")
             original = only
@@ -326,9 +309,9 @@ class _Healing:
 
     def _swap(self, report: HealReport, result: RepairResult, saved: Path) -> HealReport:
         says = [*report.says, *_keep(result.side, saved, self.path)]
-        manifest = swap.read_manifest(saved)
+        manifest = quarantine.read_manifest(saved)
         if manifest is None:
-            raise WatchdogError(f"{self.path}: the quarantine {saved} cannot be read; the file is untouched")
+            raise refused(Refusal.UNTOUCHED, self.path, Why.NO_QUARANTINE(folder=str(saved)))
         if manifest.healed and not manifest.undone:
             says.append(note(RepairNote.HEALED_BEFORE, at=manifest.at))
         done = replace(
@@ -343,25 +326,24 @@ class _Healing:
         )
         self.tick("swapping")
         if not swap.put_in_place(self.path, result.file, saved, done):
-            raise WatchdogError(
-                f"{self.path}: something wrote to it during the repair, so nothing was swapped in; the file is as "
-                "that left it. Stop the gateway and everything else that uses it, then run it again"
-            )
+            raise refused(Refusal.WRITTEN, self.path)
         swap.clean(self.path)
         # the gate has checked these very bytes: their hash was taken before the swap
         checked = Deep(orphans=result.orphans, sqlite=sqlite3.sqlite_version)
         after = look(self.path, deep=lambda path: checked, reference=self.reference)
         return replace(report, after=after, quarantine=str(saved), says=tuple(says))
 
-    def _set_aside(self, before: Verdict, saved: Path, size: int, result: RepairResult) -> HealReport:
+    def _nothing_found(self, report: HealReport, saved: Path, size: int, result: RepairResult) -> HealReport:
         """Nothing readable and no backup: an empty name lets Hermes start, the bytes stay in quarantine."""
-        says = (*_said(result.tried), *_keep(result.side, saved, self.path))
+        before, said = report.before, _said(result.tried)
         if not size or not os.path.exists(self.path):
-            nothing = note(RepairNote.NOTHING_THERE)
-            return HealReport(self.path, before, before, quarantine=str(saved), says=(*says, nothing))
+            says = (*said, note(RepairNote.NOTHING_THERE))
+            return HealReport(self.path, before, before, says=says, dry_run=report.dry_run)
+        if report.dry_run:
+            return report
+        says = (*said, *_keep(result.side, saved, self.path))
         swap.set_aside(self.path)
-        fault = "set aside; Hermes will start with an EMPTY database"
-        after = replace(before, grade="unknown", fault=fault, detail=(), faults=())
+        after = replace(before, grade="unknown", fault=note(RepairNote.EMPTY_START), detail=(), faults=())
         loud = note(RepairNote.SET_ASIDE, path=str(saved))
         return HealReport(self.path, before, after, SET_ASIDE, {}, str(saved), (*says, loud))
 
@@ -369,29 +351,6 @@ class _Healing:
 def _said(packed: Sequence[Any]) -> tuple[str, ...]:
     """What a child said."""
     return tuple(map(as_phrase, unpacked(list(packed))))
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / (1 << 20):,.1f} MB"
-
-
-_NO_ROOM = "the disk is full; free space and run it again"
-
-
-def why_refused(error: OSError) -> str:
-    """What the system refused, and the one thing to do about it."""
-    where = f" ({error.filename})" if error.filename else ""
-    advice = {
-        errno.ENOSPC: _NO_ROOM,
-        errno.EDQUOT: "the quota is used up; free space and run it again",
-        errno.EROFS: "the file system is mounted read-only; mount it for writing, or heal a copy elsewhere",
-        errno.EACCES: "no permission; run it as the owner of the database or as root",
-        errno.EPERM: "no permission; run it as the owner of the database or as root",
-        errno.EIO: "the disk gives read errors; copy the file to a good disk and heal the copy",
-        errno.EMFILE: "too many open files; close some and run it again",
-        errno.EFBIG: "the file would grow beyond its limit; copy it elsewhere and heal the copy",
-    }
-    return advice.get(error.errno or 0, f"{error.strerror or error}") + where
 
 
 def _only_to_report(before: Verdict, result: RepairResult) -> bool:
@@ -425,5 +384,5 @@ def _keep(side: str, saved: Path, path: str) -> list[str]:
         return []
     kept = saved / "salvaged.db"
     shutil.copyfile(side, kept)
-    backup.give(kept, swap.owner_of(path), 0o600)
+    give(kept, quarantine.owner_of(path), 0o600)
     return [note(RepairNote.KEPT_ASIDE, path=str(kept))]

@@ -5,6 +5,7 @@ SQLite itself only when asked to look deep.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import pwd
@@ -20,6 +21,7 @@ from watchdog import sqlite
 from watchdog.sqlite import memory
 from watchdog.sqlite import openers as holders
 from watchdog.sqlite.faults import Detail, Fault, fault
+from watchdog.sqlite.files import stamps_of
 from watchdog.sqlite.format import (
     ENCODINGS,
     TABLE_LEAF,
@@ -80,13 +82,13 @@ def look(
     if taken is None:
         taken = holders.scan(frozenset([os.path.basename(os.path.realpath(path))]))
     seen = observe(path, taken)
-    tries, before, now = 0, None, _stamps(path) if _bad(seen) else None
+    tries, before, now = 0, None, stamps_of(path) if _bad(seen) else None
     while _bad(seen) and before != now and tries < TRIES:
         # A writer may have been half way through; a fault is one that is still there without a write, or
         # that stays.
         time.sleep(PAUSE)
         seen = observe(path, taken)
-        tries, before, now = tries + 1, now, _stamps(path)
+        tries, before, now = tries + 1, now, stamps_of(path)
     found = None
     if deep and seen.size and not seen.unknown and (seen.wal_saves or not seen.header_fault):
         if deep is True:
@@ -119,19 +121,6 @@ def lack(kind: str, schema: Sequence[SchemaObject], reference: Reference | None)
 def _digest(kind: str, schema: Sequence[SchemaObject]) -> bytes:
     parts = [kind, *sorted((entry.type, entry.name, entry.sql) for entry in schema)]
     return blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=32).digest()
-
-
-def _stamps(path: str) -> tuple[tuple[int, int] | None, ...]:
-    """What changes with a write: sizes and times."""
-    found: list[tuple[int, int] | None] = []
-    real = os.path.realpath(path)  # the sidecars lie beside the file itself, not beside a link to it
-    for name in (real, real + "-wal", real + "-shm"):
-        try:
-            status = os.stat(name)
-            found.append((status.st_mtime_ns, status.st_size))
-        except OSError:
-            found.append(None)
-    return tuple(found)
 
 
 def _bad(seen: Observation) -> bool:
@@ -202,12 +191,15 @@ def observe(path: str, taken: holders.Scan | None = None, tries: int = TRIES) ->
 def _read(seen: Observation, fd: int, path: str, files: ExitStack) -> Observation:
     if seen.size == 0:
         return seen
-    data = os.pread(fd, 100, 0)
     header, header_fault = None, ""
     try:
-        header = read_header(data)
+        header = read_header(os.pread(fd, 100, 0))
     except Bad as error:
         header_fault = str(error)
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        return replace(seen, header_fault=Detail.DISK())  # a heal copies around what cannot be read
     wal, wal_fd = Wal(), -1
     journal = _hot_journal(fd, path, files)
     if journal is not None:

@@ -7,11 +7,8 @@ leave both as they are.
 
 from __future__ import annotations
 
-import json
-import os
 import sqlite3
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 
 from watchdog.sqlite.format import (
     TABLE_INTERIOR,
@@ -30,7 +27,6 @@ from watchdog.values import Any, dataclass
 
 # kind → the table that tells, and the column in which a row keeps when it was written
 NUMBERED = {"state": ("messages", "timestamp"), "kanban": ("task_events", "created_at")}
-ACCEPTED = "accepted"  # in the folder of the backups: a person said at this time that the loss is well
 DEEPEST = 20
 
 
@@ -112,53 +108,3 @@ def began_anew(kind: str, now: Numbering | None, empty: Sequence[str], known: Ma
         return True
     written = now.numbers[mark["column"]] if mark["column"] < len(now.numbers) else None
     return 0 < now.first <= mark["last"] and written is not None and written > mark["newest"] > 0
-
-
-def last_good(folder: str | os.PathLike, name: str) -> Mapping[str, Any] | None:
-    """What the newest backup held that passed its checks, unless a person accepted that it is gone."""
-    try:
-        notes = sorted(
-            (
-                entry
-                for entry in os.listdir(folder)
-                if entry.startswith(f"{name}.") and entry.endswith(".json")
-            ),
-            reverse=True,
-        )
-    except OSError:
-        return None
-    since = accepted_at(folder)
-    for note in notes:
-        try:
-            with open(os.path.join(folder, note), encoding="utf-8") as file:
-                report = json.load(file)
-            size = os.stat(os.path.join(folder, note[:-5] + ".db")).st_size
-            if report["ok"] and size == report["size"]:
-                return _known(report) if report["at"] > since else None
-        except (OSError, ValueError, LookupError, TypeError, AttributeError):
-            continue
-    return None
-
-
-def _known(report: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The fields of a note that count; ValueError, LookupError or TypeError when it is not one of ours."""
-    if datetime.fromisoformat(report["at"]).tzinfo is None:
-        raise ValueError("a time without its zone")
-    mark = report.get("mark") or {}
-    if mark:
-        mark = {
-            "last": int(mark["last"]),
-            "newest": float(mark["newest"]),
-            "column": abs(int(mark["column"])),
-        }
-    rows = {str(table): int(count) for table, count in report["rows"].items()}
-    return {"rows": rows, "at": report["at"], "size": int(report["size"]), "mark": mark}
-
-
-def accepted_at(folder: str | os.PathLike) -> str:
-    """When a person last accepted a loss, as in the notes of backups; '' when never."""
-    try:
-        with open(os.path.join(folder, ACCEPTED), encoding="utf-8") as file:
-            return file.read(100).strip()
-    except (OSError, UnicodeDecodeError):
-        return ""

@@ -15,36 +15,20 @@ from contextlib import suppress
 
 from watchdog import __version__
 from watchdog.config import sealed
+from watchdog.sqlite.files import Stamps
 from watchdog.values import Any, StrPath
 
 NAME = "databases.cache"
 MOST = 1000  # schemas and files
 LOOK_AGAIN = 6 * 3600.0  # seconds; a disk may lose what it holds without a write
 SETTLED = 2.0  # seconds; a file written to later may be written to again without another time stamp
-SIDECARS = ("", "-wal", "-journal")
 _SOURCES = ("schemas.json", "schema.py", "grade.py", "inspect.py", "format.py", "memory.py")
 
-Stamps = tuple[tuple[int, ...], ...]
 schemas: dict[bytes, str] = {}  # digest of a schema → the release of which it lacks nothing
 _well: dict[
     str, tuple[Stamps, float, dict[str, Any]]
 ] = {}  # path → its stamps, when it was looked at, the facts
 _new: set[bytes | str] = set()  # what is not in the file yet
-
-
-def stamps_of(path: str) -> Stamps:
-    """What changes with every write to the database, by whomever: of the file itself, its -wal and its -journal."""
-    real = os.path.realpath(path) if os.path.islink(path) else path
-    found: list[tuple[int, ...]] = []
-    for end in SIDECARS:
-        try:
-            status = os.stat(real + end)
-            found.append(
-                (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-            )
-        except OSError:
-            found.append(())
-    return tuple(found)
 
 
 def unchanged(path: str, stamps: Stamps) -> Mapping[str, Any] | None:

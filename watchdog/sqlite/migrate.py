@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from watchdog.errors import WatchdogError
+from watchdog.model import as_phrase, packed, unpacked
 from watchdog.sqlite import sandbox
 from watchdog.sqlite.backup import snapshot
 from watchdog.sqlite.format import MAGIC
 from watchdog.sqlite.inspect import look, observe
 from watchdog.sqlite.notes import RepairNote
 from watchdog.sqlite.readonly import uri
+from watchdog.sqlite.refusals import Refusal, Why, refused
 from watchdog.sqlite.schema import (
     Column,
     Reference,
@@ -70,46 +72,39 @@ def migrate(
     path = os.path.realpath(path)
     verdict = look(path, reference=reference)
     if verdict.grade in ("broken", "unknown") or (verdict.grade == "damaged" and not verdict.missing):
-        raise WatchdogError(f"{path}: {verdict.fault}; heal it first, nothing was changed")
+        sick = verdict.grade != "unknown"
+        raise refused(Refusal.HEAL_FIRST if sick else Refusal.NOT_CHANGED, path, verdict.fault)
     with open(path, "rb") as file:
         if file.read(16) != MAGIC:
-            raise WatchdogError(f"{path}: not a database; nothing was changed")
+            raise refused(Refusal.NOT_CHANGED, path, Why.NO_DATABASE())
     newest = release_version(reference)
     if newest and observe(path).version > newest:
-        raise WatchdogError(
-            f"{path}: its schema is newer than that of {reference.name}; nothing was changed, and nothing should be"
-        )
+        raise refused(Refusal.NOT_CHANGED, path, Why.NEWER(reference=reference.name))
     if not verdict.missing:
         return MigrateReport(path, reference.name, says=(RepairNote.NO_COLUMN_MISSING(),))
     objects = reference.objects[verdict.kind]
     if dry_run:
         plan = list(_plan(objects, {(table, column) for table, column, _ in verdict.missing}, only))
-        return MigrateReport(
-            path,
-            reference.name,
-            tuple(f"{table}.{column.name} {column.type}" for table, column, why in plan if not why),
-            cannot=tuple(f"{table}.{column.name}: {why}" for table, column, why in plan if why),
-            says=(RepairNote.DRY_RUN(),),
-        )
+        added = tuple(listed(table, column) for table, column, why in plan if not why)
+        cannot = tuple(_cannot(table, column, why) for table, column, why in plan if why)
+        says = (RepairNote.DRY_RUN(),)
+        return MigrateReport(path, reference.name, added, cannot=cannot, says=says)
     taken = snapshot(path, backups)
     if not taken.ok:
-        raise WatchdogError(f"{taken.says}; nothing was changed")
+        raise refused(Refusal.NOT_CHANGED, path, taken.says)
     with as_owner(path):
         asked = (path, objects, tuple(only), WAIT)
         limits = sandbox.limits_for(os.path.getsize(path))
         try:
             answer = sandbox.run("watchdog.sqlite.migrate:work", asked, limits)
-        except sandbox.TookTooLong as error:
-            sandbox.run("watchdog.sqlite.migrate:take_back", path, limits)
-            raise WatchdogError(f"{path}: {error}; nothing was changed") from None
-        except ChildProcessError:
-            sandbox.run("watchdog.sqlite.migrate:take_back", path, limits)
-            raise WatchdogError(
-                f"{path}: the process that added columns died; nothing was changed, run it again"
-            ) from None
+        except WatchdogError as error:
+            if isinstance(error, sandbox.ChildFailed):
+                sandbox.run("watchdog.sqlite.migrate:take_back", path, limits)
+            raise refused(Refusal.NOT_CHANGED, path, str(error)) from None
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in answer.items()
     }
+    values["cannot"] = tuple(map(as_phrase, unpacked(answer["cannot"])))
     return replace(MigrateReport(**values), reference=reference.name, backup=taken.file)
 
 
@@ -118,11 +113,11 @@ def work(asked: tuple[str, tuple[SchemaObject, ...], tuple[str, ...], float], ti
     path, objects, only, timeout = asked
     db = sqlite3.connect(uri(path, "mode=rw"), uri=True, timeout=timeout, isolation_level=None)
     try:
-        return asdict(replace(_migrate(db, objects, only), path=path))
+        report = asdict(replace(_migrate(db, objects, only), path=path))
+        return {**report, "cannot": packed(report["cannot"])}
     except sqlite3.Error as error:
-        raise WatchdogError(
-            f"{path}: {error}; nothing was changed, try again when the gateway is quiet"
-        ) from error
+        read_only = not os.access(path, os.W_OK) or os.statvfs(path).f_flag & os.ST_RDONLY
+        raise WatchdogError(Why.READ_ONLY() if read_only else Why.WRITER(why=str(error))) from error
     finally:
         db.close()
 
@@ -147,11 +142,11 @@ def _migrate(
         for table, column, why in _plan(objects, lacking, only):
             name = f"{table}.{column.name}"
             if why:
-                cannot.append(f"{name}: {why}")
+                cannot.append(_cannot(table, column, why))
                 continue
             try:
                 db.execute(f"ALTER TABLE {quoted(table)} ADD COLUMN {ddl(column)}")
-                added.append(f"{name} {column.type}".strip())
+                added.append(listed(table, column))
             except sqlite3.OperationalError as error:
                 if "duplicate column name" not in str(error):
                     raise
@@ -169,8 +164,12 @@ def _migrate(
         db.execute("ROLLBACK")
         raise
     known = {listed(item.name, column) for item in _tables(objects) for column in columns_of(item.sql)}
-    cannot += [f"{name}: this Hermes has no such column" for name in only if name not in known]
+    cannot += [Why.COLUMN(name=name, why=Why.NO_SUCH_COLUMN()) for name in only if name not in known]
     return MigrateReport("", "", tuple(added), tuple(there), tuple(cannot), tuple(indexes))
+
+
+def _cannot(table: str, column: Column, why: str) -> str:
+    return Why.COLUMN(name=f"{table}.{column.name}", why=why)
 
 
 def listed(table: str, column: Column) -> str:
@@ -204,17 +203,17 @@ def _plan(
 def why_not_addable(item: SchemaObject, column: Column) -> str:
     """Why ALTER TABLE cannot add this column; '' when it can."""
     if column.pk:
-        return "part of the primary key; needs a rebuild of the table with the gateway stopped"
+        return Why.PRIMARY_KEY()
     if column.hidden == 3:
-        return "a stored generated column; needs a rebuild of the table"
+        return Why.STORED()
     if column.hidden == 2:
-        return "a generated column; not tried"
+        return Why.GENERATED()
     if column.default is not None and not _CONSTANT.fullmatch(column.default.strip()):
-        return f"its default ({column.default}) is not a constant"
+        return Why.NO_CONSTANT(default=column.default)
     if column.notnull and (column.default is None or column.default.upper() == "NULL"):
-        return "NOT NULL without a default"
+        return Why.NOT_NULL()
     if column.name.lower() in _unique_columns(item.sql):
-        return "UNIQUE; needs a rebuild of the table"
+        return Why.UNIQUE()
     return ""
 
 

@@ -17,6 +17,7 @@ class RepairNote(Sentence):
     ORPHANS_STAY = "database.note.orphans-stay", "these rows stay: healing them would mean to delete them"
     HEALED_BEFORE = "database.note.healed-before", "these very bytes were healed before ({at}): something writes them again; find out what"
     NOTHING_THERE = "database.note.nothing-there", "there is nothing in the file and no backup of it: nothing was done"
+    EMPTY_START = "database.note.empty-start", "set aside; Hermes will start with an EMPTY database"
     SET_ASIDE = "database.note.set-aside", "NOTHING COULD BE READ and there is no backup: the file was set aside to {path}. Hermes will start empty. Keep the quarantine; db undo puts the file back"
     KEPT_ASIDE = "database.note.kept-aside", "texts and keys of rows that are lost, and what could not go back into its table, are kept in {path}"
     NOT_TAKEN = "database.note.not-taken", "tried and not good enough: {strategy} ({why})"

@@ -15,8 +15,8 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 
 from watchdog.sqlite import checks
-from watchdog.sqlite.checks import Fill
 from watchdog.sqlite.format import Bad, SchemaObject, Text, Value, read_record
+from watchdog.sqlite.full_text import Fill
 from watchdog.sqlite.layout import Layout, affinity
 from watchdog.sqlite.page_scan import Pages, Tree
 from watchdog.sqlite.readonly import connect

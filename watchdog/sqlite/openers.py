@@ -1,17 +1,12 @@
-"""Which processes have a database open: by inode from /proc, and by asking the kernel for a lease."""
+"""Which processes have a database open: by inode from /proc."""
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
-import signal
-import threading
-from collections.abc import Iterator
 
+from watchdog.sqlite.files import SIDECARS
 from watchdog.values import dataclass
 
-SIDECARS = ("-wal", "-shm", "-journal")
 DELETED = " (deleted)"
 FEW = 50  # processes that a quick look looks into one by one
 
@@ -23,10 +18,6 @@ class Holder:
     file: str  # '' for the database itself, '-wal', '-shm', '-journal'
     fd: int
     deleted: bool  # the name no longer leads to what the process has open
-
-    def __str__(self) -> str:
-        what = f"its {self.file}" if self.file else "it"
-        return f"process {self.pid} ({self.name}) has {what} open" + (", deleted" if self.deleted else "")
 
 
 @dataclass(frozen=True)
@@ -115,61 +106,3 @@ def name_of(pid: int) -> str:
             return comm.read().strip()
     except OSError:
         return "?"
-
-
-def open_elsewhere(path: str) -> bool | None:
-    """Whether anyone at all has this file open: the kernel grants a write lease only to the sole opener.
-
-    It sees other users' processes and other containers, which /proc does not. None when it cannot be asked.
-    """
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return None
-    # Someone who opens the file in the instant of the lease makes the kernel send SIGIO, whose default is
-    # death.
-    main = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGIO, signal.SIG_IGN) if main else None
-    try:
-        if not main:
-            return None
-        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-        return False
-    except OSError as error:
-        return True if error.errno in (errno.EAGAIN, errno.EBUSY) else None
-    finally:
-        os.close(fd)
-        if main:
-            signal.signal(signal.SIGIO, before)
-
-
-def why_not_free(path: str) -> str:
-    """'' when it is certain that no process has the database open, else the reason and what to do about it."""
-    holders = of(path, scan())
-    if holders:
-        return "; ".join(str(holder) for holder in holders) + "; stop it first"
-    taken = scan()
-    leases = [open_elsewhere(path + part) for part in ("", *SIDECARS)]
-    if any(lease is True for lease in leases):
-        return (
-            "a process that cannot be seen from here has it open (another user's, or in another container); stop the "
-            "gateway there first"
-        )
-    if taken.hidden and any(lease is None for lease in leases):
-        pids = ", ".join(str(pid) for pid in list(_userland(taken.hidden))[:5])
-        return f"cannot tell whether it is open: no permission to look into other processes ({pids}); run it as root"
-    return ""
-
-
-def _userland(pids: tuple[int, ...]) -> Iterator[int]:
-    for pid in pids:
-        try:
-            with open(f"/proc/{pid}/stat", "rb") as file:
-                parent = file.read().rsplit(b")", 1)[1].split()[1]
-            if parent != b"2" and pid != 2:
-                yield pid
-        except (OSError, IndexError):
-            yield pid

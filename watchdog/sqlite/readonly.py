@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from watchdog.sqlite.files import stamps_of
 from watchdog.sqlite.format import Bad, read_header
 from watchdog.sqlite.journal import mend_header, read_journal
 
@@ -56,7 +57,7 @@ def place(path: str) -> Iterator[tuple[str, str]]:
         yield path, "mode=ro"
         return
     before = _signature(path)
-    if not wal or not before[1] or before[1][1] == 0:
+    if not wal or not before[1] or before[1][2] == 0:
         try:
             yield path, "mode=ro&immutable=1"
         except sqlite3.Error:
@@ -125,12 +126,5 @@ def _wal_mode(path: str) -> bool:
         return True  # the WAL may hold a better header
 
 
-def _signature(path: str) -> tuple[tuple[int, ...], ...]:
-    marks: list[tuple[int, ...]] = []
-    for part in ("", "-wal", "-journal"):
-        try:
-            status = os.stat(path + part)
-            marks.append((status.st_ino, status.st_size, status.st_mtime_ns))
-        except OSError:
-            marks.append(())
-    return tuple(marks)
+def _signature(path: str) -> list[tuple[int, ...]]:
+    return [stamp[:4] for stamp in stamps_of(path)]  # a link of ours to the file changes its ctime

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from watchdog.sqlite import checks
+from watchdog.sqlite import checks, full_text
 from watchdog.sqlite.damaged_file import Opened
 from watchdog.sqlite.format import SchemaObject, Text, Value
 from watchdog.sqlite.layout import Layout
@@ -271,7 +271,7 @@ class Fresh:
                     self.db.execute("DELETE FROM sqlite_sequence WHERE name = ?", (table,))
                     self.db.execute("INSERT INTO sqlite_sequence VALUES(?, ?)", (table, number))
         self.db.execute("COMMIT")
-        checks.furnish(
+        full_text.furnish(
             self.db,
             [e for e in entries if e.type != "index" or (e.table in self.tallies and not _unique(e))],
         )

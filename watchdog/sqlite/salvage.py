@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from watchdog.sqlite import checks, old_indexes
+from watchdog.sqlite import full_text, old_indexes
 from watchdog.sqlite.adoption import AMBIGUOUS, KnownRows, Losses, TablePart
 from watchdog.sqlite.carve import carve
 from watchdog.sqlite.format import Bad, Value, read_page, read_record
@@ -107,7 +107,7 @@ class _Salvage(Losses):
 
     def _not_of_full_text(self) -> Iterator[Tree]:
         """Leaves that were taken for a full-text index's own because they fit: their rows are not those of its table."""
-        fills = {f"{fill.fts}_content": fill for fill in checks.fills_of(self.survey.entries) if fill.text}
+        fills = {f"{fill.fts}_content": fill for fill in full_text.fills_of(self.survey.entries) if fill.text}
         for name in fills.keys() & self.parts.keys():
             fill = fills[name]
             sql = f"SELECT 1 {fill.rows} {'AND' if fill.when else 'WHERE'} new._rowid_ = ? AND ({fill.text}) IS ?"
@@ -260,9 +260,9 @@ class _Salvage(Losses):
                 found.append(name)
         return found
 
-    def _full_text_trees(self, name: str) -> Iterator[tuple[checks.Fill, Tree]]:
+    def _full_text_trees(self, name: str) -> Iterator[tuple[full_text.Fill, Tree]]:
         """The full texts of a table, and where each keeps the numbers of its rows."""
-        for fill in checks.fills_of(self.survey.entries):
+        for fill in full_text.fills_of(self.survey.entries):
             if fill.table == name and (tree := self.survey.trees.get(fill.fts + "_docsize")) is not None:
                 yield fill, tree
 
@@ -449,7 +449,7 @@ class _Salvage(Losses):
 
     def _note_texts(self, name: str, lost: set[int]) -> None:
         """A full-text index keeps a copy of each text: keep it before the index is made anew."""
-        for fill in checks.fills_of(self.survey.entries):
+        for fill in full_text.fills_of(self.survey.entries):
             tree = self.survey.trees.get(fill.fts + "_content")
             if fill.table == name and tree is not None:
                 for row in self.pages.rows_of(tree, lost):
@@ -459,8 +459,8 @@ class _Salvage(Losses):
 
     def compare_texts(self) -> None:
         """Each message is kept three times; a row that differs from two copies that agree was altered."""
-        by_table: dict[str, list[tuple[checks.Fill, Tree]]] = {}
-        for fill in checks.fills_of(self.survey.entries):
+        by_table: dict[str, list[tuple[full_text.Fill, Tree]]] = {}
+        for fill in full_text.fills_of(self.survey.entries):
             tree = self.survey.trees.get(fill.fts + "_content")
             if tree is not None and fill.text and fill.table in self.fresh.tallies:
                 by_table.setdefault(fill.table, []).append((fill, tree))

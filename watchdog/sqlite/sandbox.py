@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from watchdog.errors import WatchdogError
+from watchdog.model import as_phrase, packed, unpacked
+from watchdog.sqlite.refusals import Why, why_of
 
 MEMORY = 1 << 30  # bytes of address space: a few times what any database needs
 FILES = 256
@@ -31,7 +33,11 @@ GRACE = 300.0  # seconds, whatever the size
 PER_GIGABYTE = 900.0
 
 
-class TookTooLong(WatchdogError):
+class ChildFailed(WatchdogError):
+    """The child gave no answer; the text is the reason."""
+
+
+class TookTooLong(ChildFailed):
     """The child was ended because its time was over."""
 
 
@@ -49,8 +55,8 @@ def limits_for(size: int) -> ChildLimits:
 def run(name: str, argument: object, limits: ChildLimits, tick: Callable[[str], None] | None = None) -> dict:
     """What `module:function` answers to this argument, run in a child; its progress goes to `tick`.
 
-    Raises TookTooLong when the time has passed, WatchdogError with the child's own reason, and ChildProcessError
-    when it died without one.
+    Raises ChildFailed when it gave no answer, WatchdogError with its own reason, and OSError for what the system
+    refused it.
     """
     root = os.getuid() == 0 != os.geteuid()
     whose = (os.geteuid(), os.getegid(), os.getgroups()) if root else None
@@ -73,7 +79,7 @@ def run(name: str, argument: object, limits: ChildLimits, tick: Callable[[str], 
             child.stdin.write(pickle.dumps((name, whose, limits, argument)))
             child.stdin.close()
         except BrokenPipeError:
-            raise ChildProcessError(name) from None
+            raise ChildFailed(Why.DIED()) from None
         return _answer(child.stdout.fileno(), limits.seconds, tick or (lambda text: None))
     finally:
         child.kill()
@@ -88,10 +94,10 @@ def _answer(fd: int, seconds: float, tick: Callable[[str], None]) -> dict:
     end, content = time.monotonic() + seconds, b""
     while True:
         if not select.select([fd], [], [], max(0.0, end - time.monotonic()))[0]:
-            raise TookTooLong(f"not finished after {seconds:.0f} seconds, and ended")
+            raise TookTooLong(Why.SLOW(seconds=f"{seconds:.0f}"))
         more = os.read(fd, 1 << 16)
         if not more:
-            raise ChildProcessError("the working process died")
+            raise ChildFailed(Why.DIED())
         content += more
         while b"\n" in content:
             line, content = content.split(b"\n", 1)
@@ -99,7 +105,7 @@ def _answer(fd: int, seconds: float, tick: Callable[[str], None]) -> dict:
             if "tick" in message:
                 tick(str(message["tick"]))
             elif "refused" in message:
-                raise WatchdogError(str(message["refused"]))
+                raise WatchdogError(as_phrase(unpacked(message["refused"])))
             elif "system" in message:
                 raise OSError(*message["system"])
             else:
@@ -137,12 +143,12 @@ def reason_of(error: Exception) -> dict[str, Any]:
         case OSError():
             return {"system": [error.errno or 0, error.strerror or str(error)]}
         case MemoryError():
-            return {"refused": "it needs more memory than a database may; nothing was changed"}
+            return {"refused": packed(Why.MEMORY())}
         case sqlite3.Error() if getattr(error, "sqlite_errorname", "") == "SQLITE_FULL":
             return {"system": [errno.ENOSPC, os.strerror(errno.ENOSPC)]}
         case sqlite3.Error():
-            return {"refused": f"SQLite gave up: {error}; nothing was changed"}
-    return {"refused": str(error)}
+            return {"refused": packed(why_of(error))}
+    return {"refused": packed(str(error))}
 
 
 def _preload() -> None:

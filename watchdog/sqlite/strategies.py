@@ -12,7 +12,7 @@ from contextlib import ExitStack, suppress
 from enum import Enum
 from typing import BinaryIO
 
-from watchdog.sqlite import checks
+from watchdog.sqlite import checks, content, full_text
 from watchdog.sqlite.adoption import parts_of
 from watchdog.sqlite.damaged_file import Opened, open_damaged, rebuilt_header
 from watchdog.sqlite.format import ENCODINGS, Bad, SchemaObject, read_header
@@ -54,9 +54,9 @@ def _sound(db: sqlite3.Connection, proved: bool = False) -> bool:
     """Whether nothing is wrong with structure, full text and content; `proved`: the structure is not asked again."""
     return not (
         (not proved and checks.integrity(db, 1))
-        or any(checks.fts_counts(db))
-        or any(checks.fts_content(db))
-        or checks.doubts(db, 1)
+        or any(full_text.fts_counts(db))
+        or any(full_text.fts_content(db))
+        or content.doubts(db, 1)
     )
 
 
@@ -229,7 +229,7 @@ def strip(job: DatabaseRepair, file: str, survey: Survey | None) -> Built:
     db = connect(file, "mode=rw")
     try:
         with suppress(sqlite3.Error, UnicodeDecodeError):  # readable or not, its copies of the texts go now
-            if checks.altered(db, 20):
+            if content.altered(db, 20):
                 return Built.NO
         # Without a re-read of the schema in between: the one on disk may not parse.
         db.execute("PRAGMA writable_schema=ON")
@@ -256,7 +256,7 @@ def strip(job: DatabaseRepair, file: str, survey: Survey | None) -> Built:
             tree, index = _TREE.search(fault), _INDEX.search(fault)
             if not _unused(fault) and not (tree and tree[1] in roots) and not (index and index[1] in names):
                 return Built.NO
-        if checks.doubts(db, 1):
+        if content.doubts(db, 1):
             return Built.NO  # the page scan can put such rows right
     finally:
         db.close()
@@ -293,7 +293,7 @@ def furnish(file: str, entries: Sequence[SchemaObject]) -> None:
     db = connect(file, "mode=rw")
     try:
         db.execute("PRAGMA journal_mode=DELETE")
-        checks.furnish(db, entries)
+        full_text.furnish(db, entries)
     finally:
         db.close()
     set_mode(file, wal_mode)

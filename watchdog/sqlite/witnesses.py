@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from watchdog.sqlite import checks
+from watchdog.sqlite import checks, full_text
 from watchdog.sqlite.damaged_file import open_damaged
 from watchdog.sqlite.format import Bad, read_record
 from watchdog.sqlite.layout import best
@@ -242,7 +242,7 @@ def _hear_full_text(survey: Survey, db: sqlite3.Connection, candidate: str, foun
     One that it does not name proves nothing where an index does: it may lag behind.
     """
     heard: dict[str, list[tuple[str, OtherWords]]] = {}
-    for fill in checks.fills_of(survey.entries):
+    for fill in full_text.fills_of(survey.entries):
         tree = survey.trees.get(fill.fts + "_docsize")
         if tree is None or fill.table not in survey.layouts:
             continue
@@ -266,7 +266,7 @@ def _hear_full_text(survey: Survey, db: sqlite3.Connection, candidate: str, foun
 
 def _ask_full_text(db: sqlite3.Connection, found: Testimony) -> None:
     """The same where the full text in the healed copy is still the old one."""
-    for fill in checks.fills(checks.schema(db)):
+    for fill in full_text.fills(checks.schema(db)):
         gone = db.execute(
             f"SELECT id FROM {quoted(fill.fts + '_docsize')} EXCEPT SELECT _rowid_ FROM {quoted(fill.table)}"
         ).fetchall()

@@ -9,7 +9,8 @@ from pathlib import Path
 from watchdog.gateway.machine import Machine
 from watchdog.model import Outcome, Reason, plain
 from watchdog.model.plan_reasons import Describe, Done, Failed, What
-from watchdog.sqlite.openers import SIDECARS, why_not_free
+from watchdog.sqlite.files import SIDECARS
+from watchdog.sqlite.in_use import why_not_free
 from watchdog.steps.common import failed, ok
 from watchdog.steps.databases import DatabaseArgs, attempt, database, read_database
 from watchdog.system.files import fsync

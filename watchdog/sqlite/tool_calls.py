@@ -1,4 +1,4 @@
-"""Small questions that rules ask of a database: answered read-only, within limits, and without a trace."""
+"""Whether sessions of state.db wait for the answer of a tool: read beside a running gateway, without a trace."""
 
 from __future__ import annotations
 
@@ -6,21 +6,15 @@ import json
 import os
 import re
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from enum import StrEnum
-from pathlib import Path
 
 from watchdog.errors import WatchdogError
 from watchdog.sqlite import sandbox
-from watchdog.sqlite.files import backup_folder
 from watchdog.sqlite.readonly import Moved, connect, place
-from watchdog.system.files import read_object
 from watchdog.system.privileges import as_owner
-from watchdog.values import TYPE_CHECKING, Any, dataclass
-
-if TYPE_CHECKING:
-    import sqlite3
+from watchdog.values import Any, dataclass
 
 SECONDS = 5.0  # for the first question; what takes longer stays unanswered
 PER_SECOND = 200  # further questions
@@ -28,47 +22,6 @@ FAR_FUTURE = 1e11  # seconds; no clock shows so much
 RECENT = 100  # messages of a session that are looked at: more than one turn calls tools in parallel
 LONGEST = 200_000  # characters of one message's tool calls
 _TOOL = re.compile(r"[\w.:-]{1,80}")
-
-
-@dataclass(frozen=True)
-class LastBackup:
-    """What the newest backup that passed its checks holds."""
-
-    at: datetime
-    rows: Mapping[str, int]  # per table
-    size: int
-    file: str
-
-
-def last_backup(database: str | os.PathLike, state: Path) -> LastBackup | None:
-    """The newest verified backup of a database, whether a check took it or `db backup`; None when there is none."""
-    name = os.path.basename(os.path.realpath(database))
-    beside = Path(os.path.realpath(database) + ".backups")
-    found = [_newest(place, name) for place in (Path(backup_folder(state, database)), beside)]
-    return max((backup for backup in found if backup), key=lambda backup: backup.at, default=None)
-
-
-def _newest(place: Path, name: str) -> LastBackup | None:
-    try:
-        notes = sorted(
-            (entry.name for entry in os.scandir(place) if entry.name.endswith(".json")), reverse=True
-        )
-    except OSError:
-        return None
-    for note in notes:
-        try:
-            values = read_object(place / note, follow=False)
-            file = place / (note.removesuffix(".json") + ".db")
-            rows = {str(table): int(count) for table, count in values["rows"].items()}
-            at = datetime.fromisoformat(values["at"])
-            genuine = (
-                values["ok"] is True and os.path.basename(values["path"]) == name and at.tzinfo is not None
-            )
-            if genuine and file.stat().st_size == values["size"]:
-                return LastBackup(at, rows, int(values["size"]), str(file))
-        except (OSError, ValueError, TypeError, KeyError, AttributeError):
-            continue  # not a note of ours
-    return None
 
 
 class CallState(StrEnum):
@@ -105,7 +58,7 @@ def unanswered_calls(
             return [UNKNOWN_CALLS] * len(asked)
         with as_owner(path):
             limits = sandbox.ChildLimits(SECONDS + len(asked) / PER_SECOND)
-            answer = sandbox.run("watchdog.sqlite.questions:answer", (path, questions), limits)
+            answer = sandbox.run("watchdog.sqlite.tool_calls:answer", (path, questions), limits)
         found = [
             ToolCalls(CallState(state), tuple(tools), float(since)) for state, tools, since in answer["calls"]
         ]

@@ -8,12 +8,9 @@ import sqlite3
 from datetime import UTC, datetime
 from pathlib import Path
 
-import inject
 import pytest
 
-from watchdog.sqlite import CallState, ToolCalls, last_backup, questions, unanswered_calls
-from watchdog.sqlite.backup import snapshot
-from watchdog.sqlite.files import backup_folder
+from watchdog.sqlite import CallState, ToolCalls, tool_calls, unanswered_calls
 
 CLARIFY = json.dumps(
     [{"id": "call_1", "type": "function", "function": {"name": "clarify", "arguments": "{}"}}]
@@ -95,22 +92,6 @@ def test_a_view_in_the_place_of_the_messages_is_not_asked(tmp_path):
     assert unanswered_call(tmp_path / "absent.db", "s").state is CallState.UNKNOWN
 
 
-def test_the_newest_backup_is_known_wherever_it_was_taken(patient, tmp_path):
-    path, state = patient("kanban"), tmp_path / "state"
-    assert last_backup(path, state) is None
-    assert snapshot(path).ok
-    first = last_backup(path, state)
-    assert first and first.rows["tasks"] == len(inject.rows(path)["tasks"])
-    assert snapshot(path, backup_folder(state, path)).ok
-    second = last_backup(path, state)
-    assert second and second.at > first.at and second.file.startswith(str(state))
-    note = Path(second.file).with_suffix(".json")
-    note.write_text('{"ok": true, "rows": [1]}')
-    assert last_backup(path, state) == first
-    Path(first.file).write_bytes(b"cut")
-    assert last_backup(path, state) is None
-
-
 def test_a_session_that_the_database_does_not_know_cannot_be_told(patient):
     assert unanswered_call(talk(patient("state")), "another").state is CallState.UNKNOWN
 
@@ -132,7 +113,7 @@ def test_a_call_is_open_at_the_moment_that_is_asked_for(patient):
     ],
 )
 def test_a_costly_schema_ends_with_its_process_and_gives_no_answer(tmp_path, monkeypatch, value):
-    monkeypatch.setattr(questions, "SECONDS", 1.0)
+    monkeypatch.setattr(tool_calls, "SECONDS", 1.0)
     path = tmp_path / "state.db"
     db = sqlite3.connect(path)
     db.execute(
