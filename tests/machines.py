@@ -14,7 +14,7 @@ from homes import BOOK
 from watchdog import pipeline
 from watchdog.config.rulebook import Rulebook
 from watchdog.config.settings import Limits, Settings
-from watchdog.gateway.facts import HostFacts
+from watchdog.gateway.host_facts import HostFacts
 from watchdog.gateway.machine import GatewayProcess
 from watchdog.gateway.machine import Machine as RealMachine
 from watchdog.gateway.supervisor import SYSTEM, Supervisor

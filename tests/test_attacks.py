@@ -30,10 +30,10 @@ from watchdog.config.read_settings import load_settings
 from watchdog.config.rules import shipped_folder
 from watchdog.config.settings import Channel, Secret
 from watchdog.errors import ConfigError, WatchdogError
-from watchdog.gateway.decide import decide
-from watchdog.gateway.facts import Container, Mount, Surroundings, Unit
+from watchdog.gateway.host_facts import Container, Mount, Surroundings, Unit
 from watchdog.gateway.machine import GatewayProcess
 from watchdog.gateway.machine import Machine as RealMachine
+from watchdog.gateway.recognise import recognise
 from watchdog.gateway.release import drain_of
 from watchdog.gateway.supervisor import PROCESS, SYSTEM, Supervisor
 from watchdog.job import load_rules
@@ -404,7 +404,7 @@ def test_a_program_that_answers_nonsense_is_no_hermes(tmp_path, monkeypatch, ans
     ],
 )
 def test_a_pid_file_that_names_another_service_restarts_nothing(unit, uid, argv):
-    found = decide(
+    found = recognise(
         replace(FACTS, pid_uid=uid, argv=argv, cgroup=f"0::/system.slice/{unit.name}\n", units=(unit,))
     )
     assert found.unit != unit.name and not found.may_act
@@ -412,7 +412,7 @@ def test_a_pid_file_that_names_another_service_restarts_nothing(unit, uid, argv)
 
 def test_a_pid_file_that_names_a_process_in_another_container_restarts_nothing():
     box = Container("ab" * 32, "postgres", "docker", (Mount("/var/lib/postgres"),))
-    found = decide(replace(FACTS, around=Surroundings(box.id, "docker", containers=(box,))))
+    found = recognise(replace(FACTS, around=Surroundings(box.id, "docker", containers=(box,))))
     assert not found.may_act and "does not have /home/hermes/.hermes as a volume" in in_english(found.why_not)
 
 
@@ -427,7 +427,7 @@ def test_a_pid_file_that_names_a_process_in_another_container_restarts_nothing()
     ],
 )
 def test_root_neither_ends_nor_starts_for_one_user_what_is_anothers(more, why):
-    found = decide(replace(FACTS, **more))
+    found = recognise(replace(FACTS, **more))
     assert not found.may_act and why in in_english(found.why_not)
 
 

@@ -16,11 +16,11 @@ from types import SimpleNamespace
 import pytest
 
 from watchdog.gateway.containers import surroundings
-from watchdog.gateway.decide import decide
-from watchdog.gateway.facts import Container, HostFacts, Mount, Service, Surroundings, Unit
+from watchdog.gateway.host_facts import Container, HostFacts, Mount, Service, Surroundings, Unit
+from watchdog.gateway.last_life import FILE, in_cgroup, in_other_namespace
 from watchdog.gateway.machine import GatewayProcess, Machine, look_at_container
 from watchdog.gateway.reasons import MayNot, Warn
-from watchdog.gateway.remembered import FILE, in_cgroup, in_other_namespace
+from watchdog.gateway.recognise import recognise
 from watchdog.gateway.supervisor import DOCKER, PODMAN, PROCESS, S6, SYSTEM, UNKNOWN, Supervisor
 from watchdog.model import Reason
 from watchdog.notify.translate import in_english
@@ -43,11 +43,11 @@ def around(**more: object) -> Surroundings:
 
 
 def alive(**more: object) -> Supervisor:
-    return decide(replace(ALIVE, around=around(id=ID, tool="docker", **more)))
+    return recognise(replace(ALIVE, around=around(id=ID, tool="docker", **more)))
 
 
 def dead(**more: object) -> Supervisor:
-    return decide(replace(DEAD, around=around(**more)))
+    return recognise(replace(DEAD, around=around(**more)))
 
 
 @pytest.fixture(autouse=True)
@@ -97,7 +97,7 @@ def test_podman_is_managed_by_podman() -> None:
 def test_a_stop_waits_as_long_as_the_container_or_the_drain_asks() -> None:
     slow = replace(BOX, stop_timeout=timedelta(seconds=200))
     assert alive(containers=(slow,)).stop[3] == "210"
-    drained = decide(replace(ALIVE, drain=timedelta(seconds=60), around=around(id=ID)))
+    drained = recognise(replace(ALIVE, drain=timedelta(seconds=60), around=around(id=ID)))
     assert drained.restart[3] == "70" and drained.warnings == ()
 
 
@@ -135,7 +135,7 @@ def test_two_containers_on_one_volume_are_not_guessed_between_and_the_settings_c
     found = dead(containers=both)
     assert found.kind == UNKNOWN and not found.may_act and found.start == ()
     assert "container hermes-gateway, container other" in in_english(found.why_not)
-    chosen = decide(replace(DEAD, chosen="other", around=around(containers=both)))
+    chosen = recognise(replace(DEAD, chosen="other", around=around(containers=both)))
     assert chosen.container_id == OTHER and chosen.may_act
 
 
@@ -165,7 +165,7 @@ def test_an_engine_that_gives_no_answer_is_told_and_nothing_of_the_container_is_
 ) -> None:
     why = Reason(trouble, {"tool": "docker", "words": "x", "limit": 10, "user": "ann"})
     for facts in (ALIVE, DEAD):
-        found = decide(
+        found = recognise(
             replace(facts, around=around(id=ID if facts.pid else "", containers=(), troubles=(why,)))
         )
         assert not found.may_act and found.argv == () and found.restart == ()
@@ -236,7 +236,7 @@ def test_the_service_of_a_container_that_stopped_is_started_with_the_container()
 
 
 def test_inside_the_container_s6_is_spoken_to_directly() -> None:
-    found = decide(replace(ALIVE, cgroup="0::/\n", around=Surroundings(service=SERVICE)))
+    found = recognise(replace(ALIVE, cgroup="0::/\n", around=Surroundings(service=SERVICE)))
     assert found.kind == S6 and found.restart == ("/command/s6-svc", "-r", "/run/service/gateway-default")
 
 
@@ -245,7 +245,7 @@ def test_beside_the_container_only_a_restart_is_possible_by_a_signal() -> None:
     assert found.by_signal and found.refusal(["restart"]) is None and found.uid == 1000
     refused = found.refusal(["stop", "start"])
     assert refused is not None and "docker stop abababababab" in in_english(refused)
-    elsewhere = decide(replace(ALIVE, uid=1001, around=around(id=ID, containers=(), service=SERVICE)))
+    elsewhere = recognise(replace(ALIVE, uid=1001, around=around(id=ID, containers=(), service=SERVICE)))
     assert not elsewhere.may_act
 
 
@@ -365,7 +365,7 @@ def test_the_container_that_was_seen_before_is_taken_and_one_with_the_same_volum
     last_seen_in(ID, home)
     both = f"{told(OTHER, '/dashboard', str(home))}\n{told(source=str(home))}"
     ask, asked = engine({"ps": Ran(0, f"{OTHER}\n{ID}\n"), "inspect": Ran(0, both)})
-    found = decide(replace(DEAD, home=str(home), around=look(home, ask)))
+    found = recognise(replace(DEAD, home=str(home), around=look(home, ask)))
     assert found.container_id == ID and asked[-1][-2:] == (ID, OTHER)
     assert [in_english(note) for note in found.notes] == [
         "this home is also a volume of other containers, which are left alone: dashboard"
@@ -375,7 +375,7 @@ def test_the_container_that_was_seen_before_is_taken_and_one_with_the_same_volum
 def test_a_container_that_was_made_anew_is_found_by_its_volume_and_the_plan_says_so(home: Path) -> None:
     last_seen_in(OTHER, home)
     ask, _ = engine({"ps": Ran(0, ID), "inspect": Ran(0, told(source=str(home)))})
-    found = decide(replace(DEAD, home=str(home), around=look(home, ask)))
+    found = recognise(replace(DEAD, home=str(home), around=look(home, ask)))
     assert found.container_id == ID and "last seen in (cdcdcdcdcdcd) no longer exists" in in_english(
         found.notes[0]
     )
@@ -521,7 +521,7 @@ def test_a_host_process_with_the_inner_number_is_never_the_gateway(home: Path) -
     seen = look_at_gateway(home)
     assert not seen.alive and seen.pid == 0
     ask, _ = engine({"ps": Ran(0, ID), "inspect": Ran(0, told(source=str(home)))})
-    found = decide(replace(DEAD, home=str(home), around=look(home, ask)))
+    found = recognise(replace(DEAD, home=str(home), around=look(home, ask)))
     assert found.kind == DOCKER and found.kind != PROCESS and found.argv == ()
 
 
@@ -541,13 +541,13 @@ def test_a_container_that_sees_the_whole_disk_is_not_taken_for_the_one_that_is_g
 def test_a_profile_below_the_volume_is_found_by_its_path_inside() -> None:
     profile = replace(DEAD, home=f"{HOME}/profiles/work")
     for inner, kind in (("/opt/data/profiles/work", DOCKER), ("/opt/data/profiles/other", UNKNOWN)):
-        assert decide(replace(profile, around=around(inner_home=inner))).kind == kind
+        assert recognise(replace(profile, around=around(inner_home=inner))).kind == kind
 
 
 def test_another_container_named_like_the_short_id_is_not_reached_by_a_command(home: Path) -> None:
     named = told(OTHER, name=f"/{ID[:12]}", source="/srv/db")
     ask, _ = engine({"ps": Ran(0, f"{ID}\n{OTHER}"), "inspect": Ran(0, f"{told(source=str(home))}\n{named}")})
-    found = decide(replace(DEAD, home=str(home), around=look(home, ask)))
+    found = recognise(replace(DEAD, home=str(home), around=look(home, ask)))
     assert found.container == "hermes-gateway" and found.start == ("docker", "start", ID)
 
 
@@ -561,16 +561,16 @@ def test_a_container_that_a_stop_deletes_is_restarted_and_never_stopped() -> Non
 def test_a_container_that_a_unit_starts_again_by_itself_is_left_to_the_unit(home: Path) -> None:
     line = told(source=str(home), labels={"PODMAN_SYSTEMD_UNIT": "hermes.service"})
     ask, _ = engine({"ps": Ran(0, ID), "inspect": Ran(0, line)})
-    found = decide(replace(DEAD, home=str(home), around=look(home, ask)))
+    found = recognise(replace(DEAD, home=str(home), around=look(home, ask)))
     assert not found.may_act and "started and stopped by hermes.service" in in_english(found.why_not)
     unit = Unit("hermes.service", SYSTEM, 99, "podman start hermes", "", "root")
-    known = decide(replace(DEAD, home=str(home), around=look(home, ask), units=(unit,)))
+    known = recognise(replace(DEAD, home=str(home), around=look(home, ask), units=(unit,)))
     assert known.stop == ("/usr/bin/systemctl", "stop", "hermes.service") and known.container_id == ID
 
 
 def test_a_container_of_an_unknown_engine_is_watched_and_nothing_of_it_is_started_here() -> None:
     strange = replace(ALIVE, cgroup="0::/kubepods/burstable/pod1/cri-containerd-x.scope\n")
-    found = decide(replace(strange, around=Surroundings(other_namespace=True)))
+    found = recognise(replace(strange, around=Surroundings(other_namespace=True)))
     assert (
         not found.may_act
         and found.argv == ()
@@ -583,9 +583,9 @@ def test_a_unit_of_the_host_is_not_taken_for_one_of_the_same_name_in_a_container
     unit = Unit("hermes-gateway.service", SYSTEM, 99, command, HOME, "hermes")
     inside = replace(ALIVE, units=(unit,), around=Surroundings(other_namespace=True))
     lxc = replace(inside, cgroup="0::/lxc.payload.web/system.slice/hermes-gateway.service\n")
-    assert not decide(lxc).may_act
+    assert not recognise(lxc).may_act
     quadlet = replace(inside, cgroup=f"0::/system.slice/{unit.name}/libpod-payload-{ID}\n")
-    assert decide(quadlet).restart == ("/usr/bin/systemctl", "restart", "hermes-gateway.service")
+    assert recognise(quadlet).restart == ("/usr/bin/systemctl", "restart", "hermes-gateway.service")
 
 
 def test_this_process_is_in_no_other_namespace() -> None:
@@ -620,7 +620,7 @@ def test_the_other_command_is_asked_where_the_likely_engine_does_not_know_the_co
 def test_in_a_container_with_the_socket_the_home_is_looked_for_by_its_path_on_the_host() -> None:
     seen = around(containers=(BOX, replace(BOX, id=OTHER, mounts=(Mount("/opt/data", "/opt/data"),))))
     seen = replace(seen, contained=True, host_home=HOME, inner_home="/opt/data")
-    assert decide(replace(DEAD, home="/opt/data", around=seen)).container_id == ID
+    assert recognise(replace(DEAD, home="/opt/data", around=seen)).container_id == ID
 
 
 def test_in_the_pid_namespace_of_the_container_the_number_is_the_one_inside() -> None:

@@ -10,13 +10,13 @@ from machines import ARGV, HOME
 from machines import ROOT_FACTS as ROOT
 
 from watchdog.gateway.command import folder_for, gateway_command
-from watchdog.gateway.decide import decide
-from watchdog.gateway.facts import HostFacts, Unit
+from watchdog.gateway.host_facts import HostFacts, Unit
 from watchdog.gateway.loaded_units import systemd_span, units_from
 from watchdog.gateway.machine import every_start
 from watchdog.gateway.permission import lets, sudoers, with_permission
 from watchdog.gateway.probe import Asked, find_supervisor
 from watchdog.gateway.reasons import Found, MayNot, Warn
+from watchdog.gateway.recognise import recognise
 from watchdog.gateway.release import Install, drain_of, install_of
 from watchdog.gateway.supervisor import PROCESS, SYSTEM, UNKNOWN, USER
 from watchdog.gateway.unit_files import is_ours, names_of_hermes
@@ -39,7 +39,7 @@ def in_unit(facts: HostFacts, unit: Unit, user: bool = False) -> HostFacts:
 
 
 def test_a_system_unit_is_found_by_the_cgroup_of_the_process():
-    found = decide(in_unit(ROOT, UNIT))
+    found = recognise(in_unit(ROOT, UNIT))
     assert (found.kind, found.unit, found.may_act) == (SYSTEM, "hermes-gateway.service", True)
     assert found.restart == ("/usr/bin/systemctl", "restart", "hermes-gateway.service")
     assert found.stop_timeout == timedelta(seconds=210)
@@ -47,7 +47,7 @@ def test_a_system_unit_is_found_by_the_cgroup_of_the_process():
 
 @pytest.mark.parametrize("name", ["hermes-gateway-work.service", "hermes-gateway-1a2b3c4d.service"])
 def test_profile_and_hash_suffixed_units_are_found_too(name):
-    assert decide(in_unit(ROOT, replace(UNIT, name=name))).unit == name
+    assert recognise(in_unit(ROOT, replace(UNIT, name=name))).unit == name
 
 
 def test_the_old_cgroup_layout_is_understood():
@@ -56,11 +56,11 @@ def test_the_old_cgroup_layout_is_understood():
         cgroup="12:pids:/system.slice/hermes-gateway.service\n1:name=systemd:/system.slice/hermes-gateway.service\n",
         units=(UNIT,),
     )
-    assert decide(facts).unit == "hermes-gateway.service"
+    assert recognise(facts).unit == "hermes-gateway.service"
 
 
 def test_a_user_unit_gets_the_environment_that_cron_lacks():
-    found = decide(replace(in_unit(ROOT, OWN, user=True), uid=1000, user="hermes"))
+    found = recognise(replace(in_unit(ROOT, OWN, user=True), uid=1000, user="hermes"))
     assert found.kind == USER
     assert found.restart == (
         "env",
@@ -74,22 +74,22 @@ def test_a_user_unit_gets_the_environment_that_cron_lacks():
 
 
 def test_root_manages_a_user_unit_as_its_user():
-    assert decide(in_unit(ROOT, OWN, user=True)).stop[:4] == ("runuser", "-u", "hermes", "--")
+    assert recognise(in_unit(ROOT, OWN, user=True)).stop[:4] == ("runuser", "-u", "hermes", "--")
 
 
 def test_a_user_unit_without_a_bus_names_the_cure():
-    found = decide(replace(in_unit(ROOT, OWN, user=True), bus=False))
+    found = recognise(replace(in_unit(ROOT, OWN, user=True), bus=False))
     assert not found.may_act and "loginctl enable-linger hermes" in in_english(found.why_not)
 
 
 def test_a_user_unit_of_someone_else_is_not_ours():
-    found = decide(replace(in_unit(ROOT, OWN, user=True), uid=1001, user="ann"))
+    found = recognise(replace(in_unit(ROOT, OWN, user=True), uid=1001, user="ann"))
     assert not found.may_act and found.why_not.key == MayNot.UNIT_OF_OTHER
 
 
 def test_a_gateway_started_from_cron_does_not_make_cron_its_unit():
     cron = Unit("cron.service", SYSTEM, 400, "{ path=/usr/sbin/cron }", "/root/.hermes")
-    found = decide(in_unit(ROOT, cron))
+    found = recognise(in_unit(ROOT, cron))
     assert found.kind == PROCESS and found.argv == ARGV and found.stop == ()
 
 
@@ -97,7 +97,7 @@ def test_a_dead_gateway_is_found_by_the_unit_that_names_its_home():
     other = replace(
         UNIT, name="hermes-gateway-work.service", home="/home/hermes/.hermes/profiles/work", main_pid=0
     )
-    found = decide(replace(ROOT, pid=0, cgroup="", units=(replace(UNIT, main_pid=0), other)))
+    found = recognise(replace(ROOT, pid=0, cgroup="", units=(replace(UNIT, main_pid=0), other)))
     assert found.unit == "hermes-gateway.service" and found.found.key == Found.UNIT_FILE
 
 
@@ -116,7 +116,7 @@ def test_a_dead_gateway_is_found_by_its_unit_whatever_that_is_called_but_never_b
         "{ path=/usr/bin/tar ; argv[]=/usr/bin/tar cf /b/hermes.tar /home/hermes ; }",
         HOME,
     )
-    found = decide(
+    found = recognise(
         replace(
             ROOT, pid=0, cgroup="", units=(ours, backup, replace(UNIT, name="assistant.service", main_pid=0))
         )
@@ -131,43 +131,43 @@ def test_a_dead_gateway_is_found_by_its_unit_whatever_that_is_called_but_never_b
 
 
 def test_two_units_for_one_home_are_not_guessed_between():
-    found = decide(replace(ROOT, pid=0, cgroup="", units=(UNIT, OWN)))
+    found = recognise(replace(ROOT, pid=0, cgroup="", units=(UNIT, OWN)))
     assert found.kind == UNKNOWN and not found.may_act and found.why_not.key == MayNot.SEVERAL
 
 
 def test_the_settings_can_name_the_unit():
     other = replace(UNIT, name="my-hermes.service", home="")
     assert (
-        decide(replace(ROOT, pid=0, cgroup="", units=(UNIT, other), chosen="my-hermes")).unit
+        recognise(replace(ROOT, pid=0, cgroup="", units=(UNIT, other), chosen="my-hermes")).unit
         == "my-hermes.service"
     )
-    missing = decide(replace(ROOT, pid=0, cgroup="", chosen="nope"))
+    missing = recognise(replace(ROOT, pid=0, cgroup="", chosen="nope"))
     assert not missing.may_act and "'nope'" in in_english(missing.why_not)
 
 
 def test_a_hand_started_gateway_beside_its_unit_file_is_a_process_with_a_warning():
-    found = decide(replace(ROOT, units=(replace(UNIT, main_pid=0),)))
+    found = recognise(replace(ROOT, units=(replace(UNIT, main_pid=0),)))
     assert found.kind == PROCESS and found.warnings[0].key == Warn.OUTSIDE_UNIT
 
 
 def test_a_bare_process_of_another_user_is_not_ours():
-    found = decide(replace(ROOT, uid=1001, user="ann"))
+    found = recognise(replace(ROOT, uid=1001, user="ann"))
     assert not found.may_act and found.why_not.key == MayNot.PROCESS_OF_OTHER
 
 
 def test_nothing_known_starts_nothing():
-    found = decide(replace(ROOT, pid=0, cgroup="", argv=()))
+    found = recognise(replace(ROOT, pid=0, cgroup="", argv=()))
     assert found.kind == UNKNOWN and not found.may_act and found.why_not.key == MayNot.HOW_UNKNOWN
 
 
 def test_a_watchdog_inside_the_gateway_may_not_act():
-    found = decide(replace(in_unit(ROOT, UNIT), inside=Reason(MayNot.CHILD_OF_GATEWAY, {"pid": 812})))
+    found = recognise(replace(in_unit(ROOT, UNIT), inside=Reason(MayNot.CHILD_OF_GATEWAY, {"pid": 812})))
     assert not found.may_act and found.why_not.key == MayNot.CHILD_OF_GATEWAY
 
 
 def test_without_sudo_the_exact_line_is_told_and_it_has_no_wildcard():
     facts = replace(in_unit(ROOT, UNIT), uid=1001, user="ann")
-    found = decide(facts)
+    found = recognise(facts)
     assert found.restart == ("sudo", "-n", "/usr/bin/systemctl", "restart", "hermes-gateway.service")
     refused = with_permission(found, "ann", lambda argv, timeout, env=None: Ran(1, "a password is required"))
     assert not refused.may_act and "sudo asks for a password" in in_english(refused.why_not)
@@ -179,7 +179,7 @@ def test_without_sudo_the_exact_line_is_told_and_it_has_no_wildcard():
 
 
 def test_what_sudoers_reads_specially_is_escaped():
-    found = decide(replace(in_unit(ROOT, replace(UNIT, name="hermes:a@b.service")), uid=1001, user="ann"))
+    found = recognise(replace(in_unit(ROOT, replace(UNIT, name="hermes:a@b.service")), uid=1001, user="ann"))
     assert "hermes\\:a@b.service" in sudoers("ann", found)
 
 
@@ -187,19 +187,19 @@ def test_what_sudoers_reads_specially_is_escaped():
     "name", ["a b.service", "x;reboot.service", "--now.target", "*.service", "$(id).service"]
 )
 def test_a_unit_name_that_is_no_name_is_never_put_into_a_command(name):
-    found = decide(replace(ROOT, pid=0, cgroup="", units=(replace(UNIT, name=name),), chosen=name))
+    found = recognise(replace(ROOT, pid=0, cgroup="", units=(replace(UNIT, name=name),), chosen=name))
     assert not found.may_act and found.restart == ()
 
 
 def test_a_stop_time_out_shorter_than_the_drain_is_reported():
-    found = decide(
+    found = recognise(
         replace(
             in_unit(ROOT, replace(UNIT, stop_timeout=timedelta(seconds=90))), drain=timedelta(seconds=180)
         )
     )
     assert "its stop time-out (1 minute 30 seconds) is shorter than" in in_english(found.warnings[0])
     assert found.patience >= timedelta(seconds=330)
-    assert decide(replace(in_unit(ROOT, UNIT), drain=timedelta(seconds=180))).warnings == ()
+    assert recognise(replace(in_unit(ROOT, UNIT), drain=timedelta(seconds=180))).warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_the_release_is_told_from_where_hermes_is_installed(tmp_path):
 
 
 def test_root_starts_no_program_that_others_can_replace():
-    found = decide(replace(ROOT, pid=0, cgroup="", owner="root", owner_uid=0, program_of_others=True))
+    found = recognise(replace(ROOT, pid=0, cgroup="", owner="root", owner_uid=0, program_of_others=True))
     assert not found.may_act and found.why_not.key == MayNot.PROGRAM_OF_OTHERS
 
 

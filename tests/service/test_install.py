@@ -16,9 +16,9 @@ from watchdog.cli import main
 from watchdog.config.fleet_settings import FleetSettings
 from watchdog.config.settings import Settings
 from watchdog.errors import WatchdogError
-from watchdog.gateway.decide import decide
-from watchdog.gateway.facts import HostFacts
+from watchdog.gateway.host_facts import HostFacts
 from watchdog.gateway.reasons import MayNot
+from watchdog.gateway.recognise import recognise
 from watchdog.gateway.supervisor import DOCKER, PROCESS, SYSTEM, UNKNOWN, USER, Supervisor
 from watchdog.job import profiles
 from watchdog.service.hardening import Sandbox, sandbox_for, written_elsewhere
@@ -263,8 +263,8 @@ def test_systemd_rates_the_units_as_the_documents_say(sandbox: Sandbox, tmp_path
 
 def test_a_watchdog_that_is_locked_up_starts_no_gateway_that_would_inherit_it() -> None:
     facts = HostFacts("/h", 1000, "me", "me", 1000, argv=("/v/bin/hermes", "gateway", "run"))
-    assert decide(facts).may_act
-    locked = decide(replace(facts, sandboxed=True))
+    assert recognise(facts).may_act
+    locked = recognise(replace(facts, sandboxed=True))
     assert not locked.may_act and locked.why_not.key == MayNot.LOCKED_UP
 
 

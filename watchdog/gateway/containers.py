@@ -14,16 +14,22 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from watchdog.gateway.facts import Container, Mount, Surroundings
-from watchdog.gateway.inside import every_process, neighbours, processes_in, service_for, service_of
-from watchdog.gateway.reasons import MayNot
-from watchdog.gateway.remembered import (
+from watchdog.gateway.container_processes import (
+    every_process,
+    neighbours,
+    processes_in,
+    service_for,
+    service_of,
+)
+from watchdog.gateway.host_facts import Container, Mount, Surroundings
+from watchdog.gateway.last_life import (
     CONTAINER_NAME,
     container_of,
     in_cgroup,
     in_other_namespace,
     last_container,
 )
+from watchdog.gateway.reasons import MayNot
 from watchdog.model import Reason
 from watchdog.system import commands
 from watchdog.system.commands import NOT_THERE, QUICK, TOO_LONG, Runner

@@ -7,7 +7,7 @@ import re
 import shlex
 from datetime import timedelta
 
-from watchdog.gateway.facts import Unit
+from watchdog.gateway.host_facts import Unit
 from watchdog.gateway.supervisor import SYSTEM, USER, SupervisorKind
 from watchdog.gateway.unit_files import (
     OWN_USER,

@@ -12,9 +12,9 @@ from typing import Any
 
 from watchdog.config.settings import Limits, Settings
 from watchdog.gateway.evidence import read_evidence
+from watchdog.gateway.last_life import missing
 from watchdog.gateway.probe import Asked, find_supervisor
 from watchdog.gateway.reasons import MayNot, Warn
-from watchdog.gateway.remembered import missing
 from watchdog.gateway.state import Why, state_of
 from watchdog.gateway.supervisor import DOCKER, PODMAN, PROCESS, Supervisor, unknown
 from watchdog.model import Reason

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from watchdog.gateway.command import gateway_command
 from watchdog.gateway.containers import surroundings
-from watchdog.gateway.decide import decide
-from watchdog.gateway.facts import HostFacts
+from watchdog.gateway.host_facts import HostFacts
 from watchdog.gateway.loaded_units import loaded_units
 from watchdog.gateway.permission import with_permission
 from watchdog.gateway.reasons import MayNot
+from watchdog.gateway.recognise import recognise
 from watchdog.gateway.release import drain_of
 from watchdog.gateway.supervisor import Supervisor
 from watchdog.model import Reason
@@ -42,7 +42,7 @@ class Asked:
 def find_supervisor(asked: Asked, ask: Runner) -> Supervisor:
     """Look at the machine, decide, and ask (without doing anything) whether we would be allowed to act."""
     facts = measure(asked, ask)
-    return with_permission(decide(facts), facts.user, ask)
+    return with_permission(recognise(facts), facts.user, ask)
 
 
 def measure(asked: Asked, ask: Runner) -> HostFacts:

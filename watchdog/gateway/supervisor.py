@@ -12,7 +12,7 @@ from watchdog.values import dataclass
 
 
 class SupervisorKind(StrEnum):
-    """A new kind is measured in a module like loaded_units.py or containers.py, and has its commands in decide.py."""
+    """A new kind is measured in a module like loaded_units.py or containers.py, and has its commands in recognise.py."""
 
     SYSTEM = "systemd"
     USER = "systemd user"

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from watchdog import config, notify, service
 from watchdog import store as store_package
-from watchdog.gateway.remembered import remember
+from watchdog.gateway.last_life import remember
 from watchdog.job import Job
 from watchdog.model import EVERY_CHECK, Report, Rule
 from watchdog.pipeline import full_check

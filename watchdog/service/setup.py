@@ -13,9 +13,9 @@ import yaml
 from watchdog.config.read_settings import is_loopback
 from watchdog.config.settings import NAME
 from watchdog.errors import WatchdogError
+from watchdog.gateway.container_processes import every_process
 from watchdog.gateway.containers import mounted_folders
-from watchdog.gateway.inside import every_process
-from watchdog.gateway.remembered import in_other_namespace
+from watchdog.gateway.last_life import in_other_namespace
 from watchdog.gateway.unit_files import SYSTEM_FOLDERS, speaking_of_hermes
 from watchdog.job import is_home, profiles, user_home
 from watchdog.notify.translate import Words

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from watchdog.gateway.command import gateway_command
 from watchdog.gateway.containers import engine_command
-from watchdog.gateway.facts import Container, HostFacts, Service, Unit
+from watchdog.gateway.host_facts import Container, HostFacts, Service, Unit
 from watchdog.gateway.loaded_units import user_systemctl
 from watchdog.gateway.reasons import Found, MayNot, Name, Warn
 from watchdog.gateway.supervisor import DOCKER, PODMAN, PROCESS, S6, SYSTEM, USER, Supervisor, unknown
@@ -19,7 +19,7 @@ from watchdog.values import replace
 _UNIT = re.compile(r"[A-Za-z0-9:_.@-]{1,200}\.service")
 
 
-def decide(facts: HostFacts) -> Supervisor:
+def recognise(facts: HostFacts) -> Supervisor:
     """The supervisor of this gateway; when it cannot be told, why not and what to do."""
     found = _by_cgroup(facts) if facts.pid else None
     found = replace(found or _by_name(facts), drain=facts.drain)

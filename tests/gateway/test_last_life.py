@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from watchdog.gateway.remembered import FILE, last_container, missing, remember
+from watchdog.gateway.last_life import FILE, last_container, missing, remember
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 from watchdog.gateway.command import gateway_command
-from watchdog.gateway.facts import Service
-from watchdog.gateway.remembered import in_cgroup
+from watchdog.gateway.host_facts import Service
+from watchdog.gateway.last_life import in_cgroup
 from watchdog.system.files import read_text
 from watchdog.system.procfs import command_of, parent_of
 from watchdog.text import harmless
