@@ -665,9 +665,9 @@ def test_a_flood_of_boards_is_not_looked_at_to_its_end(tmp_path):
 def test_the_exact_command_can_be_typed_and_runs_nothing_else(tmp_path, name):
     machine = Machine(tmp_path)
     path = f"kanban/boards/{name}/kanban.db"
-    for kind in (heal_database, add_column):
-        told = kind.describe(kind.Args(path), machine.world())
-        assert shlex.split(in_english(told).rpartition("hermes-watchdog")[2])[-1] == str(tmp_path / path)
+    for kind, verb, options in ((heal_database, "heal", ["--yes"]), (add_column, "migrate", [])):
+        command = in_english(kind.describe(kind.Args(path), machine.world())).rpartition("hermes-watchdog")[2]
+        assert shlex.split(command) == ["db", verb, str(tmp_path / path), *options]
 
 
 def test_a_name_in_braces_is_not_filled_a_second_time():
