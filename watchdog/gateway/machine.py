@@ -28,7 +28,9 @@ from watchdog.values import dataclass, field, replace
 
 @dataclass(frozen=True)
 class GatewayProcess:
-    """The gateway of this home, measured now."""
+    """The gateway of this home, measured now: what a step needs of its state (state.py), or what a container's engine
+    tells where its lock cannot be seen.
+    """
 
     alive: bool | None = None  # None: cannot be told
     pid: int = 0
