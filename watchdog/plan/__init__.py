@@ -4,12 +4,12 @@ from watchdog.later import lazy
 from watchdog.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from watchdog.plan.limits import Disarmed, History, must_disarm
+    from watchdog.plan.limits import Disarmed, must_disarm
     from watchdog.plan.planner import make_plans
 
 # Loaded on first use: a quiet check plans nothing.
 __getattr__ = lazy(
     __name__,
-    limits=("Disarmed", "History", "must_disarm"),
+    limits=("Disarmed", "must_disarm"),
     planner=("make_plans",),
 )
