@@ -50,7 +50,10 @@ def full_check(run: Run) -> Report:
         if run.settings.backups:
             failed = sqlite.take_due_backups(run.home_dir, run.state_dir, run.settings.keep_backups, run.now)
             report = report.noted(failed)
-        return report.noted(fleet.publish(report, run.memory, run.settings, datetime.now(run.now.tzinfo)))
+        if run.settings.fleet:
+            now = datetime.now(run.now.tzinfo)
+            report = report.noted(fleet.publish(report, run.memory, run.settings, now))
+        return report
 
 
 def dry_run(run: Run) -> Report:

@@ -40,8 +40,12 @@ class Errand(Protocol):
     def stop(self) -> None: ...
 
 
-def publish_all(report: Report, store: Store, settings: Settings, now: datetime) -> tuple[str, ...]:
-    """See watchdog.fleet.publish."""
+def publish(report: Report, store: Store, settings: Settings, now: datetime) -> tuple[str, ...]:
+    """Tell the fleet how this home stands after a check; lines for the report about what did not work.
+
+    Called when the check is recorded and its messages are sent; `now` is that moment, `report.now` when the check
+    began. It raises nothing for a service that fails, and takes about three seconds at most.
+    """
     try:
         return _publish(report, store, settings, now)
     except WatchdogError as error:
