@@ -2,7 +2,7 @@
 the marks.
 
     python bench/databases.py [--rows 600] [--seeds 2] [--hermes VENV] [--write]
-    python bench/databases.py --rounds 2000 [--from 0] [--harder | --rare]
+    python bench/databases.py --rounds 2000 [--from 0] [--harder | --rare | --wild]
 
 The second way plays generated databases and faults (tests/sqlite/generated.py) and prints every round in which
 the heal said something that is not so; exit 1 if there is any.
@@ -202,14 +202,14 @@ def table(kind: str, rows: int, seeds: int, ways: dict[str, Callable[[Path], str
     return lines
 
 
-def play(first: int, rounds: int, harder: bool, rare: bool) -> int:
+def play(first: int, rounds: int, level: str) -> int:
     """Generated rounds; the number of those in which a heal said something that is not so."""
     wrong, rows, saved, whole = 0, 0, 0, 0
     sandbox.run = generated.in_this_process  # a child per look would triple the time
     for seed in range(first, first + rounds):
         with tempfile.TemporaryDirectory() as folder:
             try:
-                outcome = generated.play(seed, Path(folder), harder or rare, rare)
+                outcome = generated.play(seed, Path(folder), level)
             except Exception:
                 wrong += 1
                 print(f"seed {seed}: {traceback.format_exc()}", flush=True)
@@ -239,16 +239,23 @@ def main() -> None:
     parser.add_argument("--kinds", default="state,kanban,response_store")
     parser.add_argument("--write", action="store_true", help="put the table into docs/databases.md")
     parser.add_argument("--rounds", type=int, default=0, help="play so many generated faults instead")
-    parser.add_argument(
-        "--harder", action="store_true", help="with the faults of tests/sqlite/harder.py, too"
-    )
-    parser.add_argument(
-        "--rare", action="store_true", help="with those and the faults of tests/sqlite/rarer.py"
-    )
+    for level, module in (
+        (generated.HARDER, "harder"),
+        (generated.RARE, "rarer"),
+        (generated.WILD, "wilder"),
+    ):
+        parser.add_argument(
+            f"--{level}",
+            action="store_const",
+            const=level,
+            dest="level",
+            default=generated.PLAIN,
+            help=f"with the databases and faults of tests/sqlite/{module}.py, too",
+        )
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first seed (default 0)")
     args = parser.parse_args()
     if args.rounds:
-        sys.exit(play(args.first, args.rounds, args.harder, args.rare))
+        sys.exit(play(args.first, args.rounds, args.level))
     sandbox.run = generated.in_this_process
     capable = can_recover()
     text = []

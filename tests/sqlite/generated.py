@@ -21,6 +21,7 @@ from pathlib import Path
 import harder as harder_faults
 import inject
 import rarer
+import wilder
 
 from watchdog.errors import WatchdogError
 from watchdog.sqlite.heal import SET_ASIDE, HealReport, heal
@@ -45,12 +46,14 @@ class Made:
     label: str
     page_size: int
     older: bytes = b""  # the file before the last transaction
+    generations: list[bytes] = field(default_factory=list)  # and before those before it
     truth: dict[str, Table] = field(default_factory=dict)
     keys: dict[str, set[int]] = field(default_factory=dict)  # columns that are in an index over every row
     untold: bool = False  # an index and its table can be old together
     unseen: bool = False  # a page is sound, but not what was written last
     last_frame: bool = False  # it is the last frame of the -wal that is damaged
     neighbour: bytes = b""  # another database of the same kind
+    blind: set[str] = field(default_factory=set)  # tables all of whose indexes are damaged, too
 
 
 def read(path: Path) -> dict[str, Table]:
@@ -115,6 +118,24 @@ def make(folder: Path, rng: random.Random, harder: bool = False) -> Made:
     return made
 
 
+def make_wild(folder: Path, rng: random.Random) -> Made:
+    """A database of wilder.py, and another one like it."""
+    shape = _shape(rng)
+    shape = replace(shape, reserved=rng.choice([0, 0, 0, 8, 32]) if shape.page_size > 512 else 0, hermes=None)
+    neighbour = folder / "neighbour.db"
+    path, generations = folder / "x.db", wilder.make(folder / "x.db", shape, rng, _settle)
+    wilder.make(neighbour, shape, rng, _settle)
+    db = sqlite3.connect(path)
+    keys = _index_columns(db)
+    db.close()
+    label = f"wild, {', '.join(shape.pragmas[:4])}" + (
+        f", {shape.reserved} reserved" if shape.reserved else ""
+    )
+    made = Made(path, label, shape.page_size, generations[-1], generations, read(path), keys)
+    made.neighbour = neighbour.read_bytes()
+    return made
+
+
 def _build(path: Path, shape: Shape, rng: random.Random) -> Made:
     if shape.reserved:
         harder_faults.reserve(path, shape.page_size, shape.reserved)
@@ -159,7 +180,7 @@ def _index_columns(db: sqlite3.Connection) -> dict[str, set[int]]:
     for name, sql in db.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'table'").fetchall():
         for row in db.execute(f'PRAGMA index_list("{name}")').fetchall():
             if not row[4] and not (row[3] == "pk" and "WITHOUT ROWID" in (sql or "")):
-                columns = {one[1] for one in db.execute(f'PRAGMA index_info("{row[1]}")')}
+                columns = {one[1] for one in db.execute(f'PRAGMA index_info("{row[1]}")') if one[1] >= 0}
                 found.setdefault(name, set()).update(columns)
     return found
 
@@ -487,24 +508,32 @@ class Outcome:
     altered: int = 0
 
 
-def play(seed: int, folder: Path, harder: bool = False, rare: bool = False) -> Outcome:
-    """Make, damage, heal, judge; `harder`: also with the databases and faults of harder.py; `rare`: of rarer.py."""
+PLAIN, HARDER, RARE, WILD = LEVELS = ("plain", "harder", "rare", "wild")
+KNOWN = {
+    PLAIN: FAULTS,
+    HARDER: [*FAULTS, *harder_faults.FAULTS * 2],
+    RARE: [*FAULTS, *harder_faults.FAULTS * 2, *rarer.FAULTS * 3],
+    WILD: [*FAULTS, *harder_faults.FAULTS, *rarer.FAULTS, *wilder.FAULTS * 3],
+}
+
+
+def play(seed: int, folder: Path, level: str = PLAIN) -> Outcome:
+    """Make, damage, heal, judge; the levels add the databases and faults of harder.py, rarer.py and wilder.py."""
     rng = random.Random(seed)
-    made = make(folder, rng, harder)
+    made = make_wild(folder, rng) if level == WILD else make(folder, rng, level != PLAIN)
     faults = []
     if rng.random() < 0.25:
-        if harder and rng.random() < 0.8:
+        if level != PLAIN and rng.random() < 0.8:
             faults.append(rng.choice(harder_faults.LOGS)(made, rng, read))
         else:
             faults.append((bad_frame if rng.random() < 0.5 else hot_journal)(made, rng))
     if not faults or rng.random() < 0.4:
         data = bytearray(made.path.read_bytes())
-        known = [*FAULTS, *harder_faults.FAULTS, *harder_faults.FAULTS] if harder else FAULTS
-        if rare:
-            known = [*known, *rarer.FAULTS, *rarer.FAULTS, *rarer.FAULTS]
+        known, before = KNOWN[level], bytes(data)
         for fault in rng.sample(known, rng.choice([1, 1, 1, 2, 3])):
             if len(data) > 2 * made.page_size:
                 faults.append(fault(made, data, rng))
+        made.blind = {table for table in made.keys if _no_index_is_whole(made, table, before, data)}
         made.path.write_bytes(data)
     found = Outcome(seed, made.label, [fault for fault in faults if fault])
     try:
@@ -514,6 +543,13 @@ def play(seed: int, folder: Path, harder: bool = False, rare: bool = False) -> O
         return found
     judge(made, report, found)
     return found
+
+
+def _no_index_is_whole(made: Made, table: str, before: bytes, data: bytes) -> bool:
+    size = made.page_size
+    changed = {n for n in range(len(before) // size) if before[n * size :][:size] != data[n * size :][:size]}
+    trees = wilder.trees_of(made, before, indexes_of=table)
+    return all(changed.intersection(pages) for pages in trees.values())
 
 
 def judge(made: Made, report: HealReport, found: Outcome) -> None:
@@ -535,16 +571,12 @@ def judge(made: Made, report: HealReport, found: Outcome) -> None:
         found.lost += len(gone)
         found.altered += len(altered)
         altered = [key for key in altered if witness_of(made, table, before[key], now[key])]
+        really = len(gone)
+        gone, new = _without_hushed(made, table, before, now, gone, new)
         # nothing knows of such rows
         silent = made.untold or made.last_frame or (made.unseen and table not in made.keys)
-        if report.ok and not silent:
-            hushed = _keys_altered_unseen(
-                made, table, [before[key] for key in gone], [now[key] for key in new]
-            )
-            if altered or len(gone) > hushed or len(new) > hushed:
-                found.lies.append(
-                    f"ok, but {table}: {len(gone)} gone, {len(altered)} altered, {len(new)} new"
-                )
+        if report.ok and (gone or altered or new) and not silent:
+            found.lies.append(f"ok, but {table}: {len(gone)} gone, {len(altered)} altered, {len(new)} new")
         if report.ok or not report.strategy or report.strategy == SET_ASIDE:
             continue
         result = report.tables.get(table)
@@ -560,26 +592,34 @@ def judge(made: Made, report: HealReport, found: Outcome) -> None:
         named = set(report.doubtful.get(table, ()))
         unnamed = [key for key in (*altered, *new) if key not in named]
         doubted = result.doubtful + report.contradicted
-        alone = not made.unseen or len(found.faults) == 1  # else the index that knows may be destroyed, too
+        # else the index that knows may be destroyed, too
+        alone = (not made.unseen or len(found.faults) == 1) and table not in made.blind
         if unnamed and alone and not silent and not report.uncounted and doubted < len(altered) + len(new):
             found.lies.append(f"{table}: {len(unnamed)} altered or new and not named, such as {unnamed[:3]}")
         told = result.lost_most + report.contradicted + changed
         if len(gone) > told and not silent and not report.uncounted:
             found.lies.append(f"{table}: {len(gone)} gone, {result.lost}-{result.lost_most} told")
-        if result.lost > len(gone) and not made.unseen:  # an old page may name a row that was deleted
-            found.lies.append(f"{table}: {len(gone)} gone, but at least {result.lost} told")
+        if result.lost > really and not made.unseen:  # an old page may name a row that was deleted
+            found.lies.append(f"{table}: {really} gone, but at least {result.lost} told")
 
 
-def _keys_altered_unseen(made: Made, table: str, gone: list[tuple], new: list[tuple]) -> int:
-    """How many rows of a table without rowid have one other value in their key: without an index no byte knows of it."""
-    found = 0
-    if table in made.keys:
-        return found  # the entries of an index hold the key, too
-    for row in new:
-        for other in gone if len(gone) == len(new) else ():
-            differ = [at for at, (one, two) in enumerate(zip(row, other, strict=True)) if one != two]
-            found += len(differ) == 1
-    return found
+WITH_TEXT = {"messages", "texts", "notes", "logs"}  # a full-text index knows their numbers
+
+
+def _without_hushed(
+    made: Made, table: str, before: Table, now: Table, gone: list, new: list
+) -> tuple[list, list]:
+    """The keys that are gone and new, without rows of which one value of their key was altered, in a table without an
+    index: no byte knows of it."""
+    if table in made.keys or table in WITH_TEXT:
+        return gone, new
+    for key in list(new):
+        for other in gone:
+            one, two = now[key], before[other]
+            if sum(a != b for a, b in zip(one, two, strict=True)) <= 1:
+                gone, new = [k for k in gone if k != other], [k for k in new if k != key]
+                break
+    return gone, new
 
 
 def witness_of(made: Made, table: str, before: tuple, now: tuple) -> bool:

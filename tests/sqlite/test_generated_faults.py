@@ -9,18 +9,18 @@ from effort import rounds
 ROUNDS = rounds(50)
 
 
-def told_of(seeds: range, folder, harder: bool = False, rare: bool = False) -> None:
+def told_of(seeds: range, folder, level: str = generated.PLAIN) -> None:
     for seed in seeds:
         place = folder / str(seed)
         place.mkdir()
-        outcome = generated.play(seed, place, harder, rare)
+        outcome = generated.play(seed, place, level)
         assert outcome.lies == [], f"seed {seed}: {outcome.label}, {outcome.faults}, {outcome.strategy}"
 
 
 @pytest.mark.parametrize("seeds", [range(start, ROUNDS, 10) for start in range(10)], ids=str)
 @pytest.mark.usefixtures("in_process")
 def test_what_a_heal_says_is_true(tmp_path, seeds):
-    told_of(seeds, tmp_path, harder=bool(seeds.start % 2))
+    told_of(seeds, tmp_path, generated.LEVELS[seeds.start % 4])
 
 
 def test_what_a_heal_in_its_own_process_says_is_true(tmp_path):
@@ -70,7 +70,7 @@ def test_what_a_heal_in_its_own_process_says_is_true(tmp_path):
 )
 @pytest.mark.usefixtures("in_process")
 def test_what_a_heal_once_said_wrongly_is_true_now(tmp_path, seed, harder):
-    told_of(range(seed, seed + 1), tmp_path, harder)
+    told_of(range(seed, seed + 1), tmp_path, generated.HARDER if harder else generated.PLAIN)
 
 
 @pytest.mark.parametrize(
@@ -92,4 +92,4 @@ def test_what_a_heal_once_said_wrongly_is_true_now(tmp_path, seed, harder):
 )
 @pytest.mark.usefixtures("in_process")
 def test_what_a_heal_once_said_wrongly_of_a_rare_fault_is_true_now(tmp_path, seed):
-    told_of(range(seed, seed + 1), tmp_path, harder=True, rare=True)
+    told_of(range(seed, seed + 1), tmp_path, generated.RARE)

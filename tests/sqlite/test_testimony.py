@@ -227,6 +227,34 @@ def test_a_wal_without_a_header_and_a_first_frame_is_never_called_whole(tmp_path
     assert len(inject.rows(path)["t"]) == 120
 
 
+@pytest.mark.parametrize("crashed", [False, True])
+def test_a_last_frame_that_was_written_over_is_no_end_of_a_crash(tmp_path, crashed):
+    path, kept = made(tmp_path / "x.db", *PLAIN, rows=20), tmp_path / "kept.db"
+    db = sqlite3.connect(path, isolation_level=None)
+    db.execute("PRAGMA journal_mode=WAL")
+    for number in (1, 2):  # the second round is shorter than the first: frames of that lie behind
+        for row in range(6 // number):
+            db.execute("INSERT INTO t VALUES(?, 'late', 1)", (1000 * number + row,))
+        if number == 1:
+            db.execute("PRAGMA wal_checkpoint(RESTART)")
+    shutil.copyfile(path, kept)
+    shutil.copyfile(f"{path}-wal", f"{kept}-wal")
+    db.close()
+    frames, step = read_frames(Path(f"{kept}-wal")), 1024 + 24
+    last = max(number for number, salts in enumerate(frames) if salts == frames[0])
+    earlier = struct.pack(">3I", 2, 0, frames[0][0] - 1)  # what the round before left, if nothing was written
+    write(Path(f"{kept}-wal"), 32 + last * step, (earlier if crashed else b"").ljust(step, b"\0"))
+    assert look(kept, deep=True).grade == ("well" if crashed else "damaged")
+    if not crashed:
+        assert not heal(kept).ok
+
+
+def read_frames(log: Path) -> list[tuple[int, int]]:
+    """The salts of each frame of a -wal with pages of 1024 bytes."""
+    data = log.read_bytes()
+    return [struct.unpack_from(">2I", data, at + 8) for at in range(32, len(data) - 1047, 1048)]
+
+
 def test_an_index_that_no_schema_names_any_more_tells_which_rows_are_lost(tmp_path):
     path = inject.make(tmp_path / "response_store.db", "response_store", size=30)
     before = inject.rows(path)["conversations"]

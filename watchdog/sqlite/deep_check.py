@@ -149,13 +149,13 @@ def _ignored_journal(path: str) -> tuple[str, ...]:
 
 
 def _torn_wal(path: str) -> tuple[int, int]:
-    """The first bad frame of the WAL that committed ones follow, and how many do."""
+    """The first bad frame of the WAL that is no end of a crash, and how many committed ones follow."""
     for _ in range(3):
         try:
             with open(path + "-wal", "rb") as file:
                 before = os.fstat(file.fileno()).st_mtime_ns
                 wal = read_wal(file.fileno())
-                if not wal.behind:
+                if not wal.torn:
                     return 0, 0
                 time.sleep(0.05)
                 if os.fstat(file.fileno()).st_mtime_ns == before:  # no write happened meanwhile

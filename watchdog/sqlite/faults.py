@@ -21,6 +21,7 @@ class Fault(Sentence):
     SCHEMA = "database.schema", "{why}"
     STALE_WAL = "database.stale-wal", "the -wal is older than the file: opening them together loses what is newer (change {change} of {pages} pages against {file_change} of {file_pages})"
     TORN_WAL = "database.torn-wal", "frame {frame} of the -wal is damaged: SQLite ignores it and {behind} committed frames behind it; do not start the gateway, heal it first"
+    TORN_WAL_END = "database.torn-wal-end", "frame {frame} of the -wal was written over: the last transaction in it is lost, if it was finished"
     ROOTS = "database.roots", "the first page is destroyed of {names}"
     CUT_OFF = "database.cut-off", "the file is cut off: {size} bytes, but its header counts {pages} pages of {page_size} ({whole} bytes)"
     LONGER = "database.longer", "the header counts {pages} pages, but the file has {there}: SQLite does not see what lies behind"

@@ -51,7 +51,7 @@ class Deep:
     doubts: tuple[str, ...] = ()  # rows whose content cannot be what was written
     says: tuple[str, ...] = ()
     sqlite: str = ""
-    torn_wal: tuple[int, int] = (0, 0)  # the first bad frame that committed ones follow, and how many do
+    torn_wal: tuple[int, int] = (0, 0)  # the first bad frame, and how many committed ones follow
 
 
 @dataclass(frozen=True)
@@ -246,8 +246,9 @@ def _deep_faults(deep: Deep, before: Mapping, when: str) -> Iterator[tuple[str, 
         yield "broken", fault(Fault.CANNOT_OPEN, why=deep.broken)
     if deep.unknown:
         yield "unknown", fault(Fault.CANNOT_LOOK, why=deep.unknown)
-    if deep.torn_wal[1]:
-        yield "damaged", fault(Fault.TORN_WAL, frame=deep.torn_wal[0], behind=deep.torn_wal[1])
+    frame, behind = deep.torn_wal
+    if frame:
+        yield "damaged", fault(Fault.TORN_WAL if behind else Fault.TORN_WAL_END, frame=frame, behind=behind)
     if deep.integrity:
         yield (
             "damaged",

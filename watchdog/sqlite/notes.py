@@ -73,7 +73,7 @@ class RowDoubt(Sentence):
     TWO_ROWS = "database.doubt.two-rows", "another row that was found has its number"
     FREED = "database.doubt.freed", "its bytes look like those of a deleted row"
     MISPLACED = "database.doubt.misplaced", "its number or key does not fit its place on the page"
-    ZEROED = "database.doubt.zeroed", "a page of its content reads as zeros"
+    ZEROED = "database.doubt.zeroed", "a part of its content reads as zeros"
     STALE = "database.doubt.stale", "its page is older than the last commit in the -wal"
     BESIDE = "database.doubt.beside", "it lies beside destroyed bytes"
     CHAIN_END = "database.doubt.chain-end", "its overflow chain does not end where the row does"

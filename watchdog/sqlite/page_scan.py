@@ -40,6 +40,7 @@ from watchdog.sqlite.notes import RowDoubt, note
 
 UNKNOWN, TREE, OVERFLOW, FREE, CONTESTED = range(5)
 DEEPEST = 20
+SECTOR = 512
 SMALLEST = 4  # bytes of a cell, as SQLite counts them
 (
     HIDDEN,
@@ -543,8 +544,10 @@ class Pages:
         """A disk may give zeros for a page; in a text they show by themselves."""
         if not cell.overflow or not any(isinstance(value, bytes) for value in values):
             return ""
-        pages = chain(self.image, cell, endless=True)
-        return "" if all(any(self.image.page(n)) for n in pages) else ZEROED
+        *pages, last = chain(self.image, cell, endless=True)
+        used = 4 + cell.size - len(cell.local) - len(pages) * (self.image.usable - 4)
+        whole = [self.image.page(number) for number in pages] + [self.image.page(last)[:used]]
+        return ZEROED if any(map(has_zeroed_sector, whole)) else ""
 
     def _garbled(self, values: Sequence[Value]) -> str:
         """Noise is hardly ever valid UTF-8, but often valid UTF-16: there it shows in signs that do not exist."""
@@ -601,6 +604,12 @@ def _in_order(rows: list[ScannedRow]) -> list[ScannedRow]:
             row = ScannedRow(0, None, row.doubt)
         ordered.append(row)
     return ordered
+
+
+def has_zeroed_sector(page: bytes) -> bool:
+    """Whether a sector of an overflow page reads as zeros."""
+    zeros = bytes(SECTOR)
+    return zeros in page and any(page[at : at + SECTOR] == zeros for at in range(0, len(page), SECTOR))
 
 
 def doubt_about(values: Sequence[Value]) -> str:

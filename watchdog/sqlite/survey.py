@@ -23,7 +23,18 @@ from watchdog.sqlite.format import (
     varint,
 )
 from watchdog.sqlite.layout import Layout, fit, layout_of
-from watchdog.sqlite.page_scan import OVERFLOW, TREE, UNKNOWN, ZEROED, Pages, Range, Tree, between, sort_key
+from watchdog.sqlite.page_scan import (
+    OVERFLOW,
+    TREE,
+    UNKNOWN,
+    ZEROED,
+    Pages,
+    Range,
+    Tree,
+    between,
+    has_zeroed_sector,
+    sort_key,
+)
 from watchdog.sqlite.roots import by_their_rows
 from watchdog.sqlite.schema import is_virtual, make, quoted, shadows
 
@@ -261,11 +272,9 @@ class Survey:
     def zeroed(self) -> Iterator[tuple[str, int]]:
         """Rows with a page of zeros in their content: (table, rowid), 0 for a row without one."""
         pages, image = self.pages, self.pages.image
-        zeros = bytes(image.page_size)
-        if not any(
-            pages.claims[number] == OVERFLOW and image.page(number) == zeros
-            for number in range(2, image.pages + 1)
-        ):
+        chained = (number for number in range(2, image.pages + 1) if pages.claims[number] == OVERFLOW)
+        contents = (image.page(number).rstrip(b"\0") for number in chained)  # a content may end on its page
+        if not any(not content or has_zeroed_sector(content) for content in contents):
             return
         for name in self.tables():
             yield from (

@@ -102,7 +102,7 @@ def _chain(fd: int, size: int, head: bytes) -> Chain | None:
     return None
 
 
-ROUNDS = 2000  # of a WAL, which its header counts
+ROUNDS = 2000  # of a WAL, which its header counts; the first salt grows by one with each
 
 
 def _start(frame: bytes, order: str, carried: tuple[int, int]) -> tuple[int, int]:
@@ -178,6 +178,8 @@ def _behind(
             waiting.clear()
             pages, unfinished = commit, False
     if not pages and not (unfinished and behind):
+        if _written_over(fd, wal, salts[0], first):
+            return replace(wal, torn=first + 1, unfinished=True)
         return replace(wal, unfinished=unfinished)  # a write that never finished: the normal end of a crash
     stale = frozenset(page for page in bad if 0 < page <= pages)
     return replace(
@@ -189,6 +191,19 @@ def _behind(
         stale=stale,
         unfinished=unfinished,
     )
+
+
+def _written_over(fd: int, wal: Wal, salt: int, first: int) -> bool:
+    """Whether a frame is neither of this round nor of an earlier one, though frames of an earlier one follow.
+
+    A crash leaves there what the writes before it left.
+    """
+    for number in range(first, (wal.size - 32) // (24 + wal.page_size)):
+        page, _, other = struct.unpack(">3I", os.pread(fd, 12, 32 + number * (24 + wal.page_size)))
+        earlier = bool(page) and 0 < (salt - other & 0xFFFFFFFF) <= ROUNDS
+        if earlier or (number == first and other == salt):
+            return earlier and number > first
+    return False
 
 
 def checksum(data: bytes, order: str, start: tuple[int, int] = (0, 0)) -> tuple[int, int]:
