@@ -217,6 +217,17 @@ def test_a_wal_whose_header_is_damaged_gives_its_rows_when_the_first_frame_prove
     assert len(inject.rows(path)["t"]) == 150
 
 
+def test_a_wal_is_read_whatever_the_header_says_of_the_journal_mode(tmp_path):
+    path = made(tmp_path / "x.db", *PLAIN)
+    crashed_wal(path)
+    write(path, 18, b"\1\1")
+    assert look(path, deep=True).grade == "well"
+    write(path, 2 * 1024, bytes(1024))  # a leaf
+    report = heal(path)
+    assert report.lost > 0
+    assert inject.rows(path)["t"].keys() >= set(range(121, 151))
+
+
 def test_a_wal_without_a_header_and_a_first_frame_is_never_called_whole(tmp_path):
     path = made(tmp_path / "x.db", *PLAIN)
     crashed_wal(path)

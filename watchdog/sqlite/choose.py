@@ -141,7 +141,7 @@ def _candidates(job: DatabaseRepair, tick: Tick) -> Iterator[Candidate]:
         tick("reading every page")
         survey = _survey(job, files, tick)
         least = {name: survey.cells(survey.trees[name]) for name in survey.tables()} if survey else {}
-        wanted = survey.entries if survey else []
+        wanted = survey.given if survey else ()
         no_use = job.known.emptied or (survey and survey.believes_wrong_pages())
         ways = () if no_use else BY_SQLITE
         # where rows are gone for certain the scan is next: it keeps what is known of them

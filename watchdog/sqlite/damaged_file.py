@@ -78,7 +78,9 @@ def open_damaged(
     if use_wal and os.path.exists(path + "-journal"):
         side = _open(path + "-journal", files)
         journal = read_journal(side, fd)
-    if not journal.hot and use_wal and os.path.exists(path + "-wal") and (header is None or header.wal_mode):
+    if (
+        not journal.hot and use_wal and os.path.exists(path + "-wal")
+    ):  # SQLite reads it, whatever the header says
         side = _open(path + "-wal", files)
         wal = read_wal(side)
         if wal.fault:

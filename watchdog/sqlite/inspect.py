@@ -204,7 +204,7 @@ def _read(seen: Observation, fd: int, path: str, files: ExitStack) -> Observatio
     journal = _hot_journal(fd, path, files)
     if journal is not None:
         return _read_rolled_back(seen, fd, *journal)
-    if seen.wal_size and (header is None or header.wal_mode):
+    if seen.wal_size:  # SQLite reads it, whatever the header says
         wal_fd = _open(path + "-wal", files)
         wal = _committed(wal_fd, path, files)
         seen = replace(seen, wal_fault=wal.fault)

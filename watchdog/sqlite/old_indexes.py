@@ -151,11 +151,11 @@ def _entries(pages: Pages, tree: Tree) -> Iterator[list[Value]]:
 
 
 def agrees(survey: Survey, index: str, number: int, rows: Rows) -> bool:
-    """Whether the entries on a page of an index are of its table: they have the values of its rows."""
+    """Whether the entries on a page of an index are certainly of its table: they have the values of its rows."""
     table = next(entry.table for entry in survey.entries if (entry.type, entry.name) == ("index", index))
     layout, columns = survey.layouts.get(table), survey.columns.get(index, ())
     if layout is None or not layout.rowid or not set(columns[:-1]) <= set(layout.names):
-        return True  # it cannot be told
+        return False  # it cannot be told
     page = Tree(index, number, False, leaves=array("I", [number]))
     entries = [entry for entry in _entries(survey.pages, page) if _fits(layout, columns, entry)]
     return bool(_agreeing(survey, (index, table), entries, rows))

@@ -53,7 +53,7 @@ def place(path: str) -> Iterator[tuple[str, str]]:
         yield from _rolled_back(path)
         return
     wal, shm = os.path.exists(path + "-wal"), os.path.exists(path + "-shm")
-    if not _wal_mode(path) or (wal and shm):
+    if (wal and shm) or not (wal or _wal_mode(path)):
         yield path, "mode=ro"
         return
     before = _signature(path)

@@ -29,7 +29,7 @@ from watchdog.sqlite.page_scan import (
 )
 from watchdog.sqlite.rebuilt import Fresh, Tally
 from watchdog.sqlite.schema import quoted
-from watchdog.sqlite.survey import Survey, is_partial, last_integer, payloads, stray_leaves
+from watchdog.sqlite.survey import Survey, is_partial, last_integer, longest_entry, payloads, stray_leaves
 from watchdog.sqlite.witnesses import UNKNOWN as UNKNOWN_TABLE
 
 MOST_CARVED = 4000  # pages that are searched for rows byte by byte
@@ -77,7 +77,7 @@ class _Salvage(Losses):
                 self._keep_homeless(tree, UNKNOWN_TABLE, "its table is not known")
 
     def refuse_copies(self) -> None:
-        """Do not hear pages of indexes that are copies of others: their entries agree with no row of their table."""
+        """Do not hear pages of indexes that are there twice and agree with no row of their table: they are copies."""
         survey = self.survey
         rows = old_indexes.Rows(self.fresh.agrees, self._named)
         for name, tree in survey.indexes.items():
@@ -164,12 +164,12 @@ class _Salvage(Losses):
     def _put_misplaced(self) -> None:
         """Rows whose number may be wrong come last: they take no other row's place."""
         for part, row in self.misplaced:
-            layout, stray = part.layout, part.stray or row.doubt == DOUBLE
+            layout = part.layout
             if not self.fresh.put(layout, row.rowid, row.values or (), row.doubt):
-                if not stray and layout.rowid and self.fresh.same(layout, row.rowid, row.values or ()):
-                    tally = self.fresh.tallies[layout.table]  # a copy: another row may have been in its place
+                if row.doubt == MISPLACED and layout.rowid and not part.stray:
+                    tally = self.fresh.tallies[layout.table]  # another row may have been in its place
                     tally.destroyed, tally.unplaced = tally.destroyed + 1, tally.unplaced + 1
-                self._refused(layout, row.rowid, row.values or (), stray)
+                self._refused(layout, row.rowid, row.values or (), stray=layout.rowid or part.stray)
         self.misplaced.clear()
 
     def _put_many(self, part: TablePart, rows: list[ScannedRow]) -> None:
@@ -395,13 +395,13 @@ class _Salvage(Losses):
                 if not is_partial(index.sql) and self._names_all(name, ids):
                     lists.append(ids)
             else:
-                numbers = [
-                    number
-                    for record in payloads(self.pages, tree)
-                    if record is not None and (number := last_integer(record)) is not None
-                ]
-                # parts that no first page joins may be of deleted rows: they name without being sure
-                found.update(numbers if tree.root else dict.fromkeys(numbers, 0))
+                for record in payloads(self.pages, tree):
+                    number = last_integer(record) if record is not None else None
+                    if record is not None and number is not None:
+                        # a part that no first page joins may be of deleted rows, and the end of a long entry may lie
+                        # on another's page: they name without being sure
+                        sure = tree.root and len(record) <= longest_entry(self.pages.image.usable)
+                        found[number] += bool(sure)
         for fill, tree in self._full_text_trees(name):
             ids = set(self.pages.rowids(tree))
             found.update(ids)

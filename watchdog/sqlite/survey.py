@@ -319,7 +319,8 @@ class Survey:
             if not reached and root <= self.pages.image.pages:
                 with suppress(Bad):
                     wrong += bool(self.pages.image.btree(root).pointers)
-        declared = self.opened.declared
+        header = self.opened.header  # of page 1, whatever the commits of the -wal count
+        declared = header.pages if header and header.counts_itself else 0
         counts = declared in (0, self.pages.image.pages)
         if 0 < declared < self.pages.image.pages and self.pages.free_complete:
             tables, indexes = stray_leaves(self.pages)
@@ -385,7 +386,7 @@ def index_columns(entries: Sequence[SchemaObject]) -> dict[str, tuple[str, ...]]
 def payloads(pages: Pages, tree: Tree) -> Iterator[bytes | None]:
     """The record of each cell of an index tree; None for one that cannot be read."""
     image, usable = pages.image, pages.image.usable
-    most = (usable - 12) * 64 // 255 - 23
+    most = longest_entry(usable)
     for number in (*tree.leaves, *tree.inner):
         page = image.btree(number)
         data, skip = page.data, 4 if page.kind == INDEX_INTERIOR else 0
@@ -400,6 +401,11 @@ def payloads(pages: Pages, tree: Tree) -> Iterator[bytes | None]:
                 yield payload(image, cell)
             except Bad:
                 yield None
+
+
+def longest_entry(usable: int) -> int:
+    """How long an entry of an index can be without an overflow page."""
+    return (usable - 12) * 64 // 255 - 23
 
 
 def last_integer(record: bytes) -> int | None:
