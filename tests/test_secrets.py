@@ -31,7 +31,7 @@ from talk import (
 )
 
 from watchdog.config.settings import Approver, Channel, NotifySettings, ReplySettings, Secret, Target
-from watchdog.model import Notification
+from watchdog.model import Notification, plain
 from watchdog.notify import dead_man
 from watchdog.notify import deliver as notify
 from watchdog.store import Store
@@ -110,7 +110,12 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
             key=f"telegram/{IN_LOGS['chat']}", says=LINE, title=LINE, advice=LINE, evidence=evidence
         )
         proposed = replace(
-            plan(one), chain=f"{LINE} → x", costs=LINE, warnings=(LINE,), advice=(LINE,), evidence=(LINE,)
+            plan(one),
+            chain=f"{LINE} → x",
+            costs=LINE,
+            warnings=(plain(LINE),),
+            advice=(LINE,),
+            evidence=(LINE,),
         )
         with Store.open(path) as store:
             said, notes = tell(

@@ -210,7 +210,7 @@ def test_a_month_of_a_gateway_that_dies_every_three_minutes_ends_disarmed_and_sa
     starts = month(story)
     assert len(starts) == 3  # its budget of one day
     assert [line for line in story.said if line.startswith("disarmed")] == [
-        "disarmed: start-gateway was carried out 3 times in 24 hours for gateway-down gateway, and the fault is back"
+        "disarmed: “start-gateway” was carried out 3 times in 24 hours for gateway-down gateway, and the fault is back"
     ]
     assert sum(line["what"] == "disarmed" for line in rows.audit_lines(story.store)) == 1
 
