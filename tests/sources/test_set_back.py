@@ -239,6 +239,9 @@ def test_hostile_names_and_a_clock_that_leaps_together_hide_no_stuck_chat_and_ma
         gateway.now += random.choice(LEAPS) if number in leaps else timedelta(0)
     gateway.now += 20 * MINUTE
     gateway.chats(1)
-    found, really = {key for key, _ in gateway.stuck(book)}, {"telegram/stuck"} if stuck is not None else set()
+    found, really = (
+        {key for key, _ in gateway.stuck(book)},
+        {"telegram/stuck"} if stuck is not None else set(),
+    )
     seen, _ = look(book.rules, saved(gateway.folder), None, gateway.now)
     assert found <= really <= found | {key for _, key in seen.unsure}, "found, or told as what cannot be seen"
