@@ -49,7 +49,7 @@ thorough: test  ## the suite with ten times as many rounds of random input, abou
 
 # atheris is built for some versions of Python only, and nothing else needs it.
 FUZZ_SECONDS ?= 60
-TARGETS ?= records rules settings sqlite salvage text replies crontab files journald
+TARGETS ?= records rules settings sqlite salvage text replies crontab files notes engines journald
 
 .venv.fuzz/.ready: constraints.txt
 	$(PYTHON) -m venv .venv.fuzz

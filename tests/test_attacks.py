@@ -4,6 +4,7 @@ watchdog to act for it.
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
 import shlex
@@ -833,3 +834,42 @@ def test_a_log_that_names_ten_thousand_chats_makes_one_bounded_case(tmp_path):
     wrong = [ill("state.db"), *(incident(key=f"telegram/{number}") for number in range(10_000))]
     (plan,) = propose(replace(machine, wrong=wrong), None)
     assert len(plan.incidents) == 200 and plan.incidents[0] == "database-broken state.db"
+
+
+# Notes that a repair and a backup leave beside the database lie in the agent's home.
+
+
+@pytest.mark.parametrize("kind", ["pipe", "lists in lists", "link to nowhere", "number"])
+def test_whatever_lies_in_the_place_of_a_note_holds_nobody(tmp_path, kind):
+    path = forged(tmp_path / "state.db", "CREATE TABLE messages(id)")
+    with path.open("r+b") as file:
+        file.write(bytes(16))
+    for name in (
+        "state.db.backups/state.db.1.json",
+        "state.db.quarantine/1/manifest.json",
+        ".state.db.repair.json",
+    ):
+        note = tmp_path / name
+        note.parent.mkdir(parents=True, exist_ok=True)
+        if kind == "pipe":
+            os.mkfifo(note)
+        elif kind == "link to nowhere":
+            note.symlink_to("nowhere")
+        else:
+            note.write_text("[" * 100_000 if kind == "lists in lists" else "7")
+    assert look(path).grade == "broken"
+    assert heal(path).ok
+    assert snapshot(path).ok
+
+
+@pytest.mark.parametrize("named", ["other", "gone"])
+def test_a_note_of_a_repair_that_names_another_folder_writes_nothing_there(tmp_path, named):
+    path = forged(tmp_path / "state.db", "CREATE TABLE messages(id)")
+    with path.open("r+b") as file:
+        file.write(bytes(16))
+    other = tmp_path / "other"
+    other.mkdir()
+    manifest = {"path": str(path), "at": "2026-11-16T10:00:00+00:00", "hashes": {}, "why": "x", "says": []}
+    note = json.dumps({"quarantine": str(tmp_path / named), "manifest": manifest})
+    (tmp_path / ".state.db.repair.json").write_text(note)
+    assert heal(path).ok and list(other.iterdir()) == []

@@ -12,6 +12,7 @@ import shutil
 import sqlite3
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +28,7 @@ with atheris.instrument_imports(include=["watchdog"]):
     from watchdog.config.settings import Approver, Channel, Secret
     from watchdog.config.yaml import read_documents
     from watchdog.errors import ConfigError, Problem, WatchdogError
+    from watchdog.gateway import containers
     from watchdog.gateway.evidence import read_saved_evidence
     from watchdog.gateway.state import state_of
     from watchdog.job import rule_kinds
@@ -38,11 +40,14 @@ with atheris.instrument_imports(include=["watchdog"]):
     from watchdog.sources.forgery import find_doubts
     from watchdog.sources.localtime import LocalClock
     from watchdog.sources.records import RecordReader, Wanted
+    from watchdog.sqlite import quarantine, swap
+    from watchdog.sqlite.backups import kept, last_good
     from watchdog.sqlite.choose import scan
     from watchdog.sqlite.format import Bad
     from watchdog.sqlite.gate import DatabaseRepair
     from watchdog.sqlite.inspect import observe
     from watchdog.sqlite.schema import releases
+    from watchdog.system.commands import Ran
     from watchdog.text import harmless, redact
 
 FOLDER = Path(tempfile.mkdtemp(prefix="fuzz-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
@@ -190,6 +195,37 @@ def files(data: bytes) -> None:
         cron.observe(home, NOW)
 
 
+def notes(data: bytes) -> None:
+    """What a repair and a backup note beside the database, in a folder of the gateway's user."""
+    path = FOLDER / "noted" / "state.db"
+    note, made = FOLDER / "noted/.state.db.repair.json", FOLDER / "noted/state.db.backups/state.db.1.json"
+    manifest = FOLDER / "noted/state.db.quarantine/1/manifest.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"x")
+    for place in (note, made, manifest):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(data.replace(b"<FOLDER>", os.fsencode(manifest.parent)))
+    made.with_suffix(".db").write_bytes(b"x")
+    quarantine.read_manifest(manifest.parent)
+    list(kept(made.parent, "state.db"))
+    last_good(made.parent, "state.db")
+    with suppress(WatchdogError):
+        swap.finish(os.fspath(path))
+    assert path.read_bytes() == b"x", "nothing was built"
+
+
+def engines(data: bytes) -> None:
+    """What docker and podman answer about containers, whose names and paths people in them may choose."""
+    answer = data.decode("utf-8", "surrogateescape")
+
+    def ask(words: Sequence[str], timeout: float) -> Ran:
+        return Ran(len(answer) % 3, "0" * 64 if "ps" in words else answer)
+
+    containers.shutil.which = lambda tool: f"/usr/bin/{tool}"
+    containers.mounted_folders(ask)
+    containers.killed_for_memory(f"/docker/{'0' * 64}", ask)
+
+
 def journald(data: bytes) -> None:
     for event in journal.parse(data.splitlines(), "journal", CHAT):
         redact(event.text)
@@ -231,6 +267,42 @@ def seeds(name: str) -> list[bytes]:
                 {"__REALTIME_TIMESTAMP": "1779184800000000", "MESSAGE": [50, 51], "PRIORITY": "3"}
             ).encode(),
         ]
+    if name == "engines":
+        box = {
+            "id": "0" * 64,
+            "name": "/hermes",
+            "running": True,
+            "paused": False,
+            "oom": False,
+            "stop": 10,
+            "path": "x",
+        }
+        box |= {
+            "args": ["gateway", "run"],
+            "mounts": [{"Source": "/home/h", "Destination": "/data", "RW": True}],
+        }
+        return [
+            json.dumps({**box, "rm": False, "labels": {"PODMAN_SYSTEMD_UNIT": "h.service"}}).encode(),
+            b"permission denied",
+        ]
+    if name == "notes":
+        report = {
+            "path": "/x/state.db",
+            "ok": True,
+            "says": "",
+            "at": "2026-05-19T10:00:00+00:00",
+            "size": 1,
+            "rows": {"messages": 3},
+        }
+        manifest = {
+            "path": "/x/state.db",
+            "at": "2026-05-19T10:00:00+00:00",
+            "why": "",
+            "hashes": {"": "0"},
+            "says": ["x"],
+        }
+        journal = {"quarantine": "<FOLDER>", "manifest": manifest}
+        return [json.dumps(value).encode() for value in (report, manifest, journal)] + [b"[" * 50_000]
     if name == "crontab":
         return [b"MAILTO=x\n* * * * * y\n\x01# end", b"\x01\x01", b"a\r\n\x02\n\x0c"]
     if name == "text":
@@ -279,6 +351,8 @@ TARGETS = {
         replies,
         crontab,
         files,
+        notes,
+        engines,
         journald,
     )
 }

@@ -26,7 +26,8 @@ def fuzz():
 
 
 @pytest.mark.parametrize(
-    "name", ["records", "rules", "settings", "sqlite", "salvage", "text", "crontab", "files", "journald"]
+    "name",
+    ["records", "rules", "settings", "sqlite", "salvage", "text", "crontab", "files", "notes", "journald"],
 )
 def test_a_target_holds_for_what_it_begins_with(fuzz, name):
     for seed in fuzz.seeds(name)[:12]:

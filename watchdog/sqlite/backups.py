@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
+from watchdog.system.files import read_object, read_small
 from watchdog.values import Any, StrPath, dataclass, field, replace
 
 ACCEPTED = "accepted"  # in the folder of the backups: a person said at this time that the loss is well
@@ -44,8 +44,7 @@ def kept(folder: StrPath, name: str) -> Iterator[SnapshotReport]:
     for note in sorted(notes, reverse=True):
         backup = os.path.join(folder, note[:-5] + ".db")
         try:
-            with open(os.path.join(folder, note), encoding="utf-8") as file:
-                report = _checked(json.load(file))
+            report = _checked(read_object(os.path.join(folder, note), follow=False))
             if report.ok and os.path.basename(report.path) == name and os.stat(backup).st_size == report.size:
                 yield replace(report, file=backup)
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
@@ -83,7 +82,6 @@ def known(path: StrPath, folder: StrPath | None = None) -> Mapping[str, Any] | N
 def accepted_at(folder: StrPath) -> str:
     """When a person last accepted a loss, as in the notes of backups; '' when never."""
     try:
-        with open(os.path.join(folder, ACCEPTED), encoding="utf-8") as file:
-            return file.read(100).strip()
+        return read_small(os.path.join(folder, ACCEPTED), 100, follow=False).decode().strip()
     except (OSError, UnicodeDecodeError):
         return ""

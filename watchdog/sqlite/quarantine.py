@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Callable
@@ -15,9 +14,10 @@ from watchdog.sqlite import openers
 from watchdog.sqlite.copies import CopiedPart, copy_around, give, sha256, write_json
 from watchdog.sqlite.files import SIDECARS, stamps_of
 from watchdog.sqlite.refusals import Refusal, Why, refused
-from watchdog.system.files import fsync
+from watchdog.system.files import fsync, read_object
 
 PARTS = ("", *SIDECARS)
+LARGEST_NOTE = 1 << 24  # bytes; a note that names a hundred thousand rows is smaller
 
 
 def _go_on(name: str) -> None:
@@ -60,8 +60,8 @@ def manifest_from(values: dict) -> Manifest:
 
 def read_manifest(folder: Path) -> Manifest | None:
     try:
-        return manifest_from(json.loads((folder / "manifest.json").read_text("utf-8")))
-    except (OSError, ValueError, TypeError, KeyError):
+        return manifest_from(read_object(folder / "manifest.json", LARGEST_NOTE, follow=False))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 
 

@@ -4,7 +4,6 @@ end well.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -32,7 +31,7 @@ from watchdog.sqlite.quarantine import (
     write_manifest,
 )
 from watchdog.sqlite.refusals import Refusal, Why, refused, why_of
-from watchdog.system.files import fsync
+from watchdog.system.files import fsync, read_object
 from watchdog.system.lock import take
 from watchdog.system.privileges import as_owner
 
@@ -120,9 +119,12 @@ def finish(path: str, resumed: bool = True) -> tuple[Path, Manifest] | None:
     """
     journal, tmp = journal_of(path), tmp_of(path)
     try:
-        state = json.loads(journal.read_text("utf-8"))
-        saved, done = Path(state["quarantine"]), manifest_from(state["manifest"])
-    except (OSError, ValueError, KeyError, TypeError):
+        state = read_object(journal, quarantine.LARGEST_NOTE, follow=False)
+        # Beside this database, wherever its home has gone since; a note may name any folder.
+        saved = quarantine.quarantine_of(path) / Path(state["quarantine"]).name
+        done = manifest_from(state["manifest"])
+        os.stat(saved)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         with suppress(OSError):
             forget(path)  # built, but never declared good
         return None
