@@ -268,23 +268,33 @@ def _restore(survey: Survey, old: sqlite3.Connection, table: str, columns: str) 
 def _compare(db: sqlite3.Connection, fts: str) -> OtherWords:
     for name in ("old", "main"):
         db.execute(f"CREATE VIRTUAL TABLE temp.words_{name} USING fts5vocab({name}, {quoted(fts)}, instance)")
-    ids = [
+    old, new = (
         {row[0] for row in db.execute(f"SELECT id FROM {name}.{quoted(fts + '_docsize')}")}
         for name in ("old", "main")
-    ]
+    )
+    db.execute("CREATE TEMP TABLE one_sided(id INTEGER PRIMARY KEY)")
+    db.executemany("INSERT INTO temp.one_sided VALUES(?)", ((rowid,) for rowid in old ^ new))
     altered: set[int] = set()
     for term in _terms(db):
-        before, now = (set(db.execute(_ENTRIES.format(f"words_{name}"), (term,))) for name in ("old", "main"))
-        altered.update(entry[0] for entry in before ^ now)
-    named = ids[0] & ids[1]
-    return OtherWords(frozenset(named), frozenset(altered & named), frozenset(ids[1] - ids[0]))
+        for one, other in (("old", "main"), ("main", "old")):
+            sql = f"{_ENTRIES.format(f'words_{one}')} EXCEPT {_ENTRIES.format(f'words_{other}')}"
+            altered.update(row[0] for row in db.execute(sql, (term,)))
+    return OtherWords(frozenset(old & new), frozenset(altered & old & new), frozenset(new - old))
 
 
 def _terms(db: sqlite3.Connection) -> Iterator[str]:
-    """The words whose places differ: by a sum over all of them, which SQLite makes in one pass."""
+    """The words whose places in the rows of both differ: by a sum over all of them, which SQLite makes in one pass."""
     sums = "SELECT term, count(*), total(doc), total(doc % 65521 * (coalesce(offset, 0) + 7)), min(col), max(col)"
     before, now = (
-        {row[0]: row[1:] for row in db.execute(f"{sums} FROM temp.words_{name} GROUP BY term")}
+        db.execute(f"{sums} FROM temp.words_{name} WHERE doc NOT IN temp.one_sided GROUP BY term")
         for name in ("old", "main")
     )
-    yield from (term for term in before.keys() | now.keys() if before.get(term) != now.get(term))
+    one, two = before.fetchone(), now.fetchone()
+    while one or two:  # both come in the order of the words
+        term = min(row[0] for row in (one, two) if row)
+        if one != two:
+            yield term
+        if one and one[0] == term:
+            one = before.fetchone()
+        if two and two[0] == term:
+            two = now.fetchone()
