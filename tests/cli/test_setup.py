@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import re
 import sqlite3
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from talk import Ntfy, Server, running
+from talk import Ntfy, Server, incident, plan, running
 
+from watchdog.approval import record
 from watchdog.approval.replies import Patience
 from watchdog.cli import main
 from watchdog.cli.setup import Dialogue, run_setup
@@ -30,6 +32,7 @@ from watchdog.service.setup import (
     telegram,
     write_settings,
 )
+from watchdog.store import questions
 
 pytestmark = pytest.mark.usefixtures("quick_codes")
 
@@ -75,6 +78,37 @@ def test_a_drill_goes_out_as_a_question_and_the_tap_comes_back(home: Path, butto
         assert end["title"] == "Fire drill: your answer arrived"
         assert "ann answered via ntfy" in end["message"] and "nothing was done" in end["message"]
     assert not made.state.exists(), "no plan, budget or audit of the home knows of it"
+
+
+def test_what_was_answered_to_a_drill_is_no_answer_to_the_next_one_or_to_a_check(home: Path) -> None:
+    with running(Ntfy()) as server:
+        made = job(home, replies(server))
+        with made.store() as store:  # a check has been made here
+            assert not questions.cursor(store, "ntfy")
+        for _ in range(2):
+            tap = iter([0])
+
+            def sleep(_: float, tap: Iterator[int] = tap) -> None:
+                for button in tap:
+                    server.tap("secret-topic-of-ann", button)
+
+            result = drill(made, timedelta(seconds=60), patience=Patience(timedelta(seconds=60), sleep=sleep))
+            assert result.answered and result.problems == ()
+        titles = [message.get("title", "") for message in server.messages]
+        assert "Your answer had no effect" not in titles, titles
+        last = [message for message in server.messages if message["topic"].endswith("-answer")][-1]["id"]
+        with made.store() as store:
+            assert last in questions.cursor(store, "ntfy"), "a check begins after the answers to a drill"
+
+
+def test_while_a_real_question_waits_there_is_no_drill(home: Path) -> None:
+    with running(Ntfy()) as server:
+        made = job(home, replies(server))
+        with made.store() as store:
+            record.ask(store, plan(incident()), made.now)
+        with pytest.raises(WatchdogError, match="a real question waits"):
+            drill(made, timedelta(0))
+        assert server.messages == []
 
 
 def test_a_drill_that_nobody_answers_says_so(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,17 +1,22 @@
 """A fire drill: a harmless real question, sent as every question is, and answered by a person end to end.
 
 It has a record of its own in memory: no budget, audit or plan of the home knows of it, and nothing can be done by it.
+Only how far the answers of a channel were read is kept.
 """
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 
 from watchdog import approval
 from watchdog.approval import record
 from watchdog.approval.channels import base as channels
+from watchdog.approval.channels.base import ChannelError
 from watchdog.approval.channels.own_bot import refused
 from watchdog.approval.ends import DRILL
 from watchdog.approval.replies import Patience
@@ -22,7 +27,7 @@ from watchdog.notify import Messenger, Proposal, deliver_all, messenger
 from watchdog.notify.context import host_of
 from watchdog.notify.translate import in_english
 from watchdog.plan.planner import digest_of
-from watchdog.store import Store, messages
+from watchdog.store import Store, messages, questions
 from watchdog.store import plans as rows
 from watchdog.store.messages import News
 from watchdog.system.users import person
@@ -58,8 +63,15 @@ def drill(
     Without a channel that brings answers back, `ask_code` reads the code that arrived on the phone.
     """
     need_somebody(job)
+    if job.recall(
+        lambda own: any(plan.expires_at > job.now for plan in rows.in_state(own, "pending")), False
+    ):
+        raise WatchdogError(
+            "a real question waits, and a drill would read its answer away; see: {watchdog} plans"
+        )
     with Store.in_memory() as store:
         post = messenger(store, job.settings, job.book, str(job.home), job.now)
+        _skip_what_was_said_before(job, post)
         plan = _plan(job, post, wait)
         plan = replace(plan, id=record.ask(store, plan, job.now))
         number, notification = _question(plan, post)
@@ -70,12 +82,32 @@ def drill(
         problems += deliver_all([(number, notification)], {plan.id: here}, post)
         sent = _places(job, here.reached)
         result = _wait(job, post, patience or Patience(wait), ask_code)
+        _remember_what_was_read(job, store)
         stored = rows.get(store, plan.id)
         ended = DrillResult(sent, (*problems, *result))
         if stored is None or stored.answered_at is None:
             return ended
         yes, by, via = stored.state == "approved", stored.answered_by, stored.answered_via
         return replace(ended, answered=True, yes=yes, by=by, via=via, took=stored.answered_at - job.now)
+
+
+def _skip_what_was_said_before(job: Job, post: Messenger) -> None:
+    """Answers to an earlier drill are none to this one."""
+    for channel in post.settings.replies.channels:
+        kind, known = channel.kind, job.recall(partial(questions.cursor, channel=channel.kind), "")
+        with suppress(ChannelError):  # told when it is asked
+            heard = channels.bounded(channel, partial(channels.module(channel).collect, channel, known, 0.0))
+            questions.move_cursor(post.store, kind, heard.cursor, post.now)
+
+
+def _remember_what_was_read(job: Job, store: Store) -> None:
+    """So that the next check takes the answer to a drill for none to a question of its own."""
+    if not job.store_path.exists():
+        return
+    with suppress(WatchdogError, sqlite3.Error), job.store() as own:
+        for channel in job.settings.notify.replies.channels:
+            if cursor := questions.cursor(store, channel.kind):
+                questions.move_cursor(own, channel.kind, cursor, job.now)
 
 
 def _host_line(plan: Plan, post: Messenger) -> str:
