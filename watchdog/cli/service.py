@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from watchdog import web
-from watchdog.cli.command import OneOf, Option, a_duration, command, flag, option
-from watchdog.cli.context import WELL, job_of, need_home, print_json
+from watchdog.cli.command import PROFILES, OneOf, Option, a_duration, command, flag, option
+from watchdog.cli.context import WELL, job_of, jobs_of, need_home, print_json
 from watchdog.errors import ConfigError, WatchdogError
 from watchdog.gateway.machine import measure_machine
-from watchdog.job import Job, find_job, profiles
-from watchdog.reports.language import Reader, reader_anyhow
+from watchdog.job import Job
+from watchdog.reports.language import reader_anyhow
 from watchdog.service import failure, install
 from watchdog.service.check import check_once
 from watchdog.service.daemon import Daemon, heard, say
@@ -27,10 +27,7 @@ from watchdog.system.users import folder_of
 from watchdog.text import colours, paint
 from watchdog.web.listen import DEFAULT, listening
 
-SHOW = (
-    flag("--dry-run", "show it, change nothing"),
-    flag("--all-profiles", "for the home and each of its profiles"),
-)
+SHOW = flag("--dry-run", "show it, change nothing"), PROFILES
 
 
 def _kind(name: str, about: str) -> Option:
@@ -102,17 +99,16 @@ def run_install(args: argparse.Namespace) -> int:
       hermes-watchdog install --daemon                   the long-running mode as a service
       hermes-watchdog install --cron --all-profiles      one entry for each profile of the home
     """
-    job = job_of(args)
-    need_home(job.home)
-    results = [_install(args, entry) for entry in _entries(args, job)]
+    need_home(job_of(args).home)
+    results = [_install(args, job) for job in jobs_of(args)]
     if args.json:
         print_json({"entries": results, "written": not args.dry_run})
     return WELL
 
 
-def _install(args: argparse.Namespace, entry: Entry) -> dict[str, Any]:
-    """Show one entry, then write it."""
-    reader = _reader(args, entry)
+def _install(args: argparse.Namespace, job: Job) -> dict[str, Any]:
+    """Show the entry of one home, then write it."""
+    reader, entry = reader_anyhow(job, args.language), _entry(args, job)
     if args.kind == install.CRON:
         text = install.cron_entry(entry)
         before = "" if args.dry_run else install.read_crontab()
@@ -123,7 +119,7 @@ def _install(args: argparse.Namespace, entry: Entry) -> dict[str, Any]:
             install.write_crontab(after)
         files = {"crontab": text}
     else:
-        entry = _locked_up(args, entry)
+        entry = _locked_up(job, entry)
         units = install.unit_files(entry, args.kind)
         folder = install.unit_folder(entry.root)
         files = {str(folder / unit.name): unit.text for unit in units}
@@ -144,9 +140,8 @@ def _install(args: argparse.Namespace, entry: Entry) -> dict[str, Any]:
     }
 
 
-def _locked_up(args: argparse.Namespace, entry: Entry) -> Entry:
+def _locked_up(job: Job, entry: Entry) -> Entry:
     """The entry with as much of a sandbox as looking after this gateway allows."""
-    job = find_job(str(entry.home), getattr(args, "config", None), getattr(args, "state", None))
     machine = measure_machine(job.home, job.state, job.settings)
     sandbox = sandbox_for(machine.supervisor, entry.root)
     return replace(entry, sandbox=sandbox, writes=(job.home, job.state, *written_elsewhere(job.settings)))
@@ -160,58 +155,51 @@ def run_uninstall(args: argparse.Namespace) -> int:
       hermes-watchdog uninstall                          cron line, timer and service of this home
       hermes-watchdog uninstall --all-profiles
     """
-    job, gone = job_of(args), []
-    for entry in _entries(args, job):
-        gone += _uninstall(args, entry)
+    first = job_of(args)
+    gone = [what for job in jobs_of(args) for what in _uninstall(args, job)]
     if args.json:
         print_json({"removed": gone, "written": not args.dry_run})
     elif not gone:
-        print(reader_anyhow(job, args.language)("install.nothing", home=job.home))
+        print(reader_anyhow(first, args.language)("install.nothing", home=first.home))
     return WELL
 
 
-def _uninstall(args: argparse.Namespace, entry: Entry) -> list[str]:
-    gone, reader = [], _reader(args, entry)
+def _uninstall(args: argparse.Namespace, job: Job) -> list[str]:
+    gone, reader = [], reader_anyhow(job, args.language)
     try:
         crontab = install.read_crontab()
     except WatchdogError:
         crontab = ""  # no cron, no entry in it
-    left, found = install.without_entry(crontab, entry.home)
+    left, found = install.without_entry(crontab, job.home)
     if found:
         _show(args, reader(f"install.from-crontab{'-dry' if args.dry_run else ''}"), found)
         gone.append("crontab")
         if not args.dry_run:
             install.write_crontab(left)
-    for root in (False, True) if entry.root else (False,):
+    for root in (False, True) if os.getuid() == 0 else (False,):
         folder = install.unit_folder(root)
         find = install.units_of if args.dry_run else partial(install.remove_units, root=root)
-        gone += [str(path) for path in find(entry.home, folder)]
+        gone += [str(path) for path in find(job.home, folder)]
     if gone and not args.json:
         key = "install.would-remove" if args.dry_run else "install.removed"
-        print(reader(key, home=entry.home, what=reader.joined(gone)))
+        print(reader(key, home=job.home, what=reader.joined(gone)))
     return gone
 
 
-def _reader(args: argparse.Namespace, entry: Entry) -> Reader:
-    return reader_anyhow(replace(job_of(args), home_dir=str(entry.home)), args.language)
+def _entry(args: argparse.Namespace, job: Job) -> Entry:
+    def given(name: str, variable: str) -> str | None:
+        return getattr(args, name) or os.environ.get(variable)
 
-
-def _entries(args: argparse.Namespace, job: Job) -> list[Entry]:
-    def given(name: str, variable: str, path: Path) -> Path | None:
-        return path if getattr(args, name, None) or os.environ.get(variable) else None
-
-    state = getattr(args, "state", None) or os.environ.get("HERMES_WATCHDOG_STATE")
-    first = install.Entry(
+    state = given("state", "HERMES_WATCHDOG_STATE")
+    return Entry(
         job.home,
         install.interpreter(),
-        getattr(args, "every", "15m"),
-        given("config", "HERMES_WATCHDOG_CONFIG", job.config),
+        args.every,
+        job.config if given("config", "HERMES_WATCHDOG_CONFIG") else None,
         Path(os.path.abspath(os.path.expanduser(state))) if state else None,
         root=os.getuid() == 0,
         environment=install.places(os.environ, folder_of(os.getuid())),
     )
-    homes = profiles(job.home_dir) if args.all_profiles else [job.home_dir]
-    return [replace(first, home=Path(home)) for home in homes]
 
 
 def _show(args: argparse.Namespace, where: str, text: str) -> None:
