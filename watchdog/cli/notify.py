@@ -32,10 +32,11 @@ from watchdog.notify.context import MessageContext, host_of
 from watchdog.notify.sanitize import exact, fit
 from watchdog.notify.translate import read_words
 from watchdog.reports.language import Reader, reader_for
+from watchdog.reports.status_text import silence_text
 from watchdog.store import messages
 from watchdog.store.messages import Silence
 from watchdog.system.users import person
-from watchdog.text import clock, picked
+from watchdog.text import picked
 
 LONGEST = timedelta(days=31)
 SILENCE = "id what until because by at"  # what scripts get of one
@@ -286,11 +287,6 @@ def _new_silence(what: str, args: argparse.Namespace, job: Job) -> Silence:
 
 
 def _line(silence: Silence, reader: Reader) -> str:
-    what = (
-        reader("silence.maintenance")
-        if silence.what == "*"
-        else reader("silence.one", id=silence.id, what=silence.what)
-    )
-    left = reader.span(silence.until - reader.now)
-    until = clock(silence.until)
-    return reader("silence.until", what=what, until=until, left=left, by=silence.by, because=silence.because)
+    whole = silence.what == "*"
+    what = reader("silence.maintenance" if whole else "silence.one", id=silence.id, what=silence.what)
+    return silence_text(silence, reader, what)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from watchdog.model import Incident
 from watchdog.reports.history import PastIncident
-from watchdog.reports.history_text import noticed_text, outcome, state_word
+from watchdog.reports.history_text import noticed_text, outcome
 from watchdog.reports.language import Reader
 from watchdog.store.plans import Stored
 from watchdog.text import clock
@@ -78,7 +78,7 @@ def action_card(stored: Stored, reader: Reader) -> Card:
     return Card(
         f"{reader('report.plan', plan=stored.id)}: {reader.plan_title(stored.plan)}",
         (outcome(stored, reader),),
-        state_word(stored.state, reader),
+        reader.plan_state(stored.state),
         _KINDS.get(stored.state, "info"),
         reader("report.asked-at", at=clock(stored.asked_at)),
     )
@@ -96,7 +96,7 @@ def plan_card(stored: Stored, reader: Reader) -> PlanCard:
         (*notes, *(reader.reason(warning) for warning in plan.warnings)),
         tuple(reader.phrase(text) for text in plan.evidence[:8]),
         state,
-        reader("report.until", until=clock(stored.expires_at)) if waiting else state_word(state, reader),
+        reader("plan.until", until=clock(stored.expires_at)) if waiting else reader.plan_state(state),
         "medium" if waiting else _KINDS.get(state, "info"),
         plan.digest,
         waiting,

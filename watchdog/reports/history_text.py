@@ -59,14 +59,9 @@ def noticed_text(each: PastIncident, reader: Reader) -> str:
     return reader("report.noticed-after", span=reader.span(each.to_notice))
 
 
-def state_word(state: str, reader: Reader) -> str:
-    """'waits for an answer', 'done'; a state that this version does not know, as it is."""
-    return reader(f"report.state.{state}") if reader.has(f"report.state.{state}") else state
-
-
 def outcome(stored: Stored, reader: Reader) -> str:
     """'done by ann at …: done and verified'."""
-    text = state_word(stored.state, reader)
+    text = reader.plan_state(stored.state)
     if stored.answered_by:
         text = reader("report.state-by", state=text, by=harmless(stored.answered_by, 60))
     if stored.finished_at:

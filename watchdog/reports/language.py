@@ -58,6 +58,10 @@ class Reader(Words):
     def advice(self, incident: Incident) -> str:
         return self.rule_text(incident.rule, "advice", incident.fields) or incident.advice
 
+    def plan_state(self, state: str) -> str:
+        """'waits for you', 'done'; a state that this version does not know, as it is."""
+        return self(f"report.state.{state}") if self.has(f"report.state.{state}") else state
+
     def plan_title(self, plan: Plan) -> str:
         return self.recipe_titles(plan.recipes) or plan.title
 

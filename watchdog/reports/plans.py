@@ -165,7 +165,7 @@ def stored_lines(stored: Stored, reader: Reader, colour: bool) -> list[str]:
     """A stored plan in a list: its state and title, and what became of it."""
     pending = stored.state == "pending"
     moment = stored.expires_at if pending else stored.finished_at or stored.answered_at or stored.asked_at
-    state = paint(reader(f"plan.state.{stored.state}"), COLOURS.get(stored.state, "dim"), colour)
+    state = paint(reader.plan_state(stored.state), COLOURS.get(stored.state, "dim"), colour)
     when = reader("plan.until", until=clock(moment)) if pending else reader("plan.at", at=clock(moment))
     title = reader.plan_title(stored.plan)
     head = f"{reader('status.label.plan', plan=stored.id)}  {state} {when}  {title}"

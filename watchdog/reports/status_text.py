@@ -81,7 +81,7 @@ def _watch_facts(status: Status, reader: Reader) -> Iterator[tuple[str, str, str
     if status.maintenance:
         yield label("maintenance"), silence_text(status.maintenance, reader), "medium"
     for silence in status.silences[:SHOWN]:
-        yield label("silence"), silence_text(silence, reader), ""
+        yield label("silence"), silence_text(silence, reader, silence.what), ""
     if status.free is not None:
         yield label("disk"), reader("status.free", size=size(status.free)), "high" if status.low_disk else ""
 
@@ -151,17 +151,16 @@ def acting_text(status: Status, reader: Reader) -> str:
     return reader("status.disarmed", at=clock(off.at), by=off.by, why=reader.reason(off.why))
 
 
-def silence_text(silence: Silence, reader: Reader) -> str:
-    key = "status.maintenance" if silence.what == "*" else "status.silence"
-    return reader(
-        key,
-        id=silence.id,
-        what=silence.what,
-        until=clock(silence.until),
-        left=reader.span(silence.until - reader.now),
-        because=silence.because,
-        by=silence.by,
-    )
+def silence_text(silence: Silence, reader: Reader, what: str = "") -> str:
+    """'rule until … (2 hours left), by ann: why'; without `what` only the rest."""
+    fields = {
+        "what": what,
+        "until": clock(silence.until),
+        "left": reader.span(silence.until - reader.now),
+        "because": silence.because,
+        "by": silence.by,
+    }
+    return reader("silence.until" if what else "status.maintenance", **fields)
 
 
 def past(at: datetime, reader: Reader) -> str:
