@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from talk import BOOK, MINUTE, NOW, STUCK, context, ended, incident, plan, report
 
-from watchdog.config.settings import NotifySettings, Secret, Target
+from watchdog.config.settings import LANGUAGES, NotifySettings, Secret, Target
 from watchdog.gateway.reasons import Warn
 from watchdog.job import find_job, load_rules
 from watchdog.model import Change, Hold, Phrase, Reason, phrase, plain
@@ -24,7 +24,7 @@ from watchdog.notify.apprise_child import _WHYS as WHYS
 from watchdog.notify.choose import Proposal, Selection
 from watchdog.notify.compose import compose, daily
 from watchdog.notify.sanitize import HEADLINE, full_text, headline
-from watchdog.notify.translate import LANGUAGES, in_english, read_words, sentence
+from watchdog.notify.translate import in_english, read_words, sentence
 from watchdog.pipeline import dry_run, look
 from watchdog.reports.check import as_text
 from watchdog.reports.language import reader_of

@@ -86,6 +86,21 @@ def choice(name: str, choices: Sequence[str], about: str, **more: Any) -> Option
 
 
 LANGUAGE = choice("--language", LANGUAGES, "en or zh (default: notify: language: of your settings)")
+JSON = flag("--json", "print JSON for scripts instead of text for people")
+WHERE = (
+    option("--home", "DIR", "the Hermes home (default: $HERMES_HOME, else ~/.hermes)"),
+    option(
+        "--config",
+        "DIR",
+        "folder with your settings.yaml, detect/ and recipes/ "
+        "(default: $HERMES_WATCHDOG_CONFIG, else ~/.config/hermes-watchdog)",
+    ),
+    option(
+        "--state",
+        "DIR",
+        "folder for the watchdog's own memory (default: $HERMES_WATCHDOG_STATE, else ~/.local/state/hermes-watchdog)",
+    ),
+)
 PROFILES = flag("--all-profiles", "for this home and each of its profiles")
 
 

@@ -9,8 +9,8 @@ import shtab
 
 from watchdog.cli.command import choice, command
 from watchdog.cli.context import WELL, job_of
-from watchdog.cli.parser import PROGRAM, make_parser
-from watchdog.errors import WatchdogError
+from watchdog.cli.parser import make_parser
+from watchdog.errors import PROGRAM, WatchdogError
 from watchdog.job import Job
 from watchdog.store import plans as rows
 from watchdog.store.incidents import all_incidents

@@ -12,8 +12,8 @@ import sys
 import textwrap
 
 from watchdog.cli.main import module
+from watchdog.config.settings import LANGUAGES
 from watchdog.errors import WatchdogError
-from watchdog.notify.translate import LANGUAGES
 from watchdog.values import Any, dataclass
 
 WELL, WRONG, USAGE, OURS = 0, 1, 2, 3

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NoReturn
 
 from watchdog import __version__
 from watchdog.cli import command
-from watchdog.cli.main import COMMANDS, EXAMPLES, WHERE, module
-from watchdog.errors import WatchdogError
+from watchdog.cli.main import COMMANDS, WHERE, module, overview
+from watchdog.errors import PROGRAM, WatchdogError
 from watchdog.notify.context import own_command
-
-PROGRAM = "hermes-watchdog"
 
 # Commands whose first word is a command of its own.
 PARTS = {
@@ -189,28 +188,26 @@ def _nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
 def parse(words: list[str]) -> argparse.Namespace:
     """The arguments of one command; exits with 2 and a hint when they cannot be understood."""
     words = command_first(words)
-    if not words[0].startswith("-") and words[0] not in COMMANDS:
-        make_parser("check").exit(2, f"{PROGRAM}: {hint(words[0])}\nTry '{program()} --help'.\n")
-    if words[0].partition("=")[0] in WHERE:
-        make_parser("check").exit(2, f"{PROGRAM}: the command is missing\nTry '{program()} --help'.\n")
-    if words[0].startswith("-") and words[0] not in ("-h", "--help", "--version"):
-        near = get_close_matches(words[0], ("--help", "--version"), n=1)
-        about = f"; did you mean '{near[0]}'?" if near else ""
-        make_parser("check").exit(
-            2, f"{PROGRAM}: there is no option '{words[0]}'{about}\nTry '{program()} --help'.\n"
-        )
-    return make_parser(words[0] if words[0] in COMMANDS else None).parse_args(words)
+    first = words[0]
+    if first.partition("=")[0] in WHERE:
+        _refuse("the command is missing")
+    if not first.startswith("-") and first not in COMMANDS:
+        _refuse(hint(first))
+    if first.startswith("-") and first not in ("-h", "--help", "--version"):
+        near = get_close_matches(first, ("--help", "--version"), n=1)
+        _refuse(f"there is no option '{first}'" + (f"; did you mean '{near[0]}'?" if near else ""))
+    return make_parser(first if first in COMMANDS else None).parse_args(words)
+
+
+def _refuse(message: str) -> NoReturn:
+    print(f"{PROGRAM}: {message}\nTry '{program()} --help'.", file=sys.stderr)
+    sys.exit(2)
 
 
 def make_parser(wanted: str | None = None) -> argparse.ArgumentParser:
     """The parser for one command, or for all of them."""
-    top = Parser(
-        prog=PROGRAM,
-        description="Reads what the Hermes gateway left behind, decides what is wrong, proposes the exact fix, "
-        "does it only when allowed, checks that it worked, and tells a person.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    top = Parser(prog=PROGRAM)
+    top.print_help = lambda file=None: print(overview(), end="")  # type: ignore[method-assign]
     top.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     commands: Any = top.add_subparsers(
         dest="command", metavar="COMMAND", title="commands", parser_class=Parser, required=True
@@ -248,7 +245,11 @@ def add_command(commands: Any, name: str, about: str) -> None:
         else:
             _add(made, option)
     if known.where:
-        add_common(made, known.json)
+        where = made.add_argument_group("where")
+        for option in command.WHERE:
+            _add(where, option)
+        for option in (command.LANGUAGE, command.JSON)[: 1 + known.json]:
+            _add(made, option)
 
 
 def _add(parser: Any, option: command.Option) -> None:
@@ -306,28 +307,3 @@ def hint(word: str) -> str:
             return f"there is no command '{word}'; {instead.replace(PROGRAM, program())}"
     near = _nearest(word, COMMANDS)
     return f"there is no command '{word}'" + (f"; did you mean '{near[0]}'?" if near else "")
-
-
-def add_common(parser: argparse.ArgumentParser, json: bool = True) -> None:
-    """--home, --config, --state, and --json."""
-    group = parser.add_argument_group("where")
-    group.add_argument(
-        "--home", metavar="DIR", help="the Hermes home (default: $HERMES_HOME, else ~/.hermes)"
-    )
-    group.add_argument(
-        "--config",
-        metavar="DIR",
-        help="folder with your settings.yaml, detect/ and recipes/ "
-        "(default: $HERMES_WATCHDOG_CONFIG, else ~/.config/hermes-watchdog)",
-    )
-    group.add_argument(
-        "--state",
-        metavar="DIR",
-        help="folder for the watchdog's own memory "
-        "(default: $HERMES_WATCHDOG_STATE, else ~/.local/state/hermes-watchdog)",
-    )
-    parser.add_argument(command.LANGUAGE.name, **command.LANGUAGE.more)
-    if json:
-        parser.add_argument(
-            "--json", action="store_true", help="print JSON for scripts instead of text for people"
-        )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from watchdog.config.settings import NotifySettings
+from watchdog.errors import PROGRAM
 from watchdog.model import Reason, Rule, plain
 from watchdog.notify.sanitize import CODE, fit_field
 from watchdog.notify.translate import Words, sentence
@@ -23,7 +24,7 @@ OWN_COMMAND = "HERMES_WATCHDOG_COMMAND"  # set by contrib/docker/compose.yaml
 class Command:
     """How a person calls this watchdog for this home: a program that is found, and the options it needs."""
 
-    program: str = "hermes-watchdog"
+    program: str = PROGRAM
     options: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -79,7 +80,7 @@ def own_command(home: str, state: str, config: str) -> Command:
 
     In a container the image says how to reach us from its host, where every variable of the container holds.
     """
-    program, variables = os.environ.get(OWN_COMMAND) or "hermes-watchdog", {}
+    program, variables = os.environ.get(OWN_COMMAND) or PROGRAM, {}
     if OWN_COMMAND in os.environ:
         variables = dict(os.environ)
     elif shutil.which(program) is None:

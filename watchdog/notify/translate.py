@@ -20,14 +20,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from watchdog.errors import PROGRAM
 from watchdog.model import RULE_SAY, Phrase, Reason, Recipe, Rule, plain
 from watchdog.text import counted, fill, harmless, units
 from watchdog.values import dataclass, replace
 
 FOLDER = Path(__file__).with_name("locale")
-LANGUAGES = ("en", "zh")
 FORMS = {"one", "other"}
-PROGRAM = "hermes-watchdog"
 _SAID = {"rule": ("title", "headline", "say", "advice", "cleared"), "recipe": ("title", "ask", "done")}
 
 Template = str | Mapping[str, str]  # one sentence, or its forms
