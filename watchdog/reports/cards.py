@@ -44,13 +44,13 @@ class PlanCard:
     result: str = ""  # who answered, and what came of it
 
 
-def incident_card(each: PastIncident, reader: Reader) -> Card:
+def incident_card(entry: PastIncident, reader: Reader) -> Card:
     """One incident of the report."""
-    incident = each.incident
-    how = reader(f"report.ended.{each.ending}")
-    if each.lasted is not None:
-        how = reader("report.ended-after", how=how, span=reader.span(each.lasted))
-    soft = " · ".join(part for part in (clock(incident.opened_at), how, noticed_text(each, reader)) if part)
+    incident = entry.incident
+    how = reader(f"report.ended.{entry.ending}")
+    if entry.lasted is not None:
+        how = reader("report.ended-after", how=how, span=reader.span(entry.lasted))
+    soft = " · ".join(part for part in (clock(incident.opened_at), how, noticed_text(entry, reader)) if part)
     return _card(incident, soft, reader)
 
 

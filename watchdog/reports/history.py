@@ -200,14 +200,14 @@ def as_json(past: Past) -> dict[str, Any]:
         "median_seconds_to_notice": seconds(past.noticing),
         "median_seconds_to_heal": seconds(past.resolving),
         "incidents": [
-            incident_json(each.incident)
+            incident_json(entry.incident)
             | {
-                "noticed_at": iso(each.noticed_at),
-                "seconds_to_notice": seconds(each.to_notice),
-                "seconds_to_heal": seconds(each.lasted),
-                "healed": healed[each.ending],
+                "noticed_at": iso(entry.noticed_at),
+                "seconds_to_notice": seconds(entry.to_notice),
+                "seconds_to_heal": seconds(entry.lasted),
+                "healed": healed[entry.ending],
             }
-            for each in past.incidents
+            for entry in past.incidents
         ],
         "actions": [
             {

@@ -37,26 +37,26 @@ def summary(past: Past, reader: Reader) -> list[str]:
     return lines
 
 
-def times(each: PastIncident, reader: Reader) -> str:
+def times(entry: PastIncident, reader: Reader) -> str:
     """'from … to … (26 minutes), noticed after 3 minutes, healed by the watchdog'."""
-    start = clock(each.incident.opened_at)
-    if each.incident.resolved_at is not None and each.lasted is not None:
-        end = clock(each.incident.resolved_at)
-        parts = [reader("report.from-to", start=start, end=end, span=reader.span(each.lasted))]
+    start = clock(entry.incident.opened_at)
+    if entry.incident.resolved_at is not None and entry.lasted is not None:
+        end = clock(entry.incident.resolved_at)
+        parts = [reader("report.from-to", start=start, end=end, span=reader.span(entry.lasted))]
     else:
         parts = [reader("report.from-open", start=start)]
-    parts += [noticed] if (noticed := noticed_text(each, reader)) else []
-    parts += [reader("report.ended.by-us")] if each.ending is Ending.BY_US else []
+    parts += [noticed] if (noticed := noticed_text(entry, reader)) else []
+    parts += [reader("report.ended.by-us")] if entry.ending is Ending.BY_US else []
     return reader.joined(parts)
 
 
-def noticed_text(each: PastIncident, reader: Reader) -> str:
+def noticed_text(entry: PastIncident, reader: Reader) -> str:
     """'noticed after 3 minutes'; '' when it is not known."""
-    if each.to_notice is None:
+    if entry.to_notice is None:
         return ""
-    if each.to_notice < timedelta(seconds=1):
+    if entry.to_notice < timedelta(seconds=1):
         return reader("report.noticed-at-once")
-    return reader("report.noticed-after", span=reader.span(each.to_notice))
+    return reader("report.noticed-after", span=reader.span(entry.to_notice))
 
 
 def outcome(stored: Stored, reader: Reader) -> str:
@@ -84,12 +84,12 @@ def as_text(past: Past, reader: Reader) -> str:
         *summary(past, reader),
     ]
     lines += [""] if past.incidents else []
-    for each in past.incidents[-SHOWN:]:
-        incident = each.incident
+    for entry in past.incidents[-SHOWN:]:
+        incident = entry.incident
         lines += [
             f"{reader(f'severity.{incident.severity}'):<9} {incident.name}",
             f"          {reader.says(incident)}",
-            f"          {times(each, reader)}",
+            f"          {times(entry, reader)}",
         ]
     lines += _left_out(len(past.incidents), reader)
     if past.actions:
@@ -121,7 +121,7 @@ def as_markdown(past: Past, reader: Reader) -> str:
         columns = ("severity", "what", "from", "lasted", "noticed", "ended")
         names = [reader(f"report.column.{name}") for name in columns]
         lines += ["", f"| {' | '.join(names)} |", f"| {' | '.join('---' for _ in names)} |"]
-        lines += [f"| {' | '.join(_row(each, reader))} |" for each in past.incidents[-SHOWN:]]
+        lines += [f"| {' | '.join(_row(entry, reader))} |" for entry in past.incidents[-SHOWN:]]
         lines += ["", *_left_out(len(past.incidents), reader)] if len(past.incidents) > SHOWN else []
     if past.actions:
         lines += ["", f"## {reader('report.heading.actions')}", ""]
@@ -138,15 +138,15 @@ def as_markdown(past: Past, reader: Reader) -> str:
     return "\n".join(lines)
 
 
-def _row(each: PastIncident, reader: Reader) -> tuple[str, ...]:
-    incident = each.incident
+def _row(entry: PastIncident, reader: Reader) -> tuple[str, ...]:
+    incident = entry.incident
     return (
         reader(f"severity.{incident.severity}"),
         f"**{incident.rule}** {_cell(incident.key)}: {_cell(reader.says(incident))}",
         clock(incident.opened_at),
-        reader.span(each.lasted) if each.lasted is not None else reader("report.ended.open"),
-        reader.span(each.to_notice) if each.to_notice is not None else reader("report.none"),
-        reader(f"report.ended.{each.ending}"),
+        reader.span(entry.lasted) if entry.lasted is not None else reader("report.ended.open"),
+        reader.span(entry.to_notice) if entry.to_notice is not None else reader("report.none"),
+        reader(f"report.ended.{entry.ending}"),
     )
 
 

@@ -126,7 +126,7 @@ def report_page(past: Past, reader: Reader, live: Live | None = None) -> str:
         summary=summary(past, reader),
         rows=timeline(past, reader),
         ticks=ticks(past),
-        incidents=[incident_card(each, reader) for each in worst_first(past.incidents)[:LISTED]],
+        incidents=[incident_card(entry, reader) for entry in worst_first(past.incidents)[:LISTED]],
         more_incidents=max(0, len(past.incidents) - LISTED),
         actions=[action_card(action, reader) for action in reversed(past.actions[-LISTED:])],
         more_actions=max(0, len(past.actions) - LISTED),
@@ -235,7 +235,7 @@ def incidents_page(past: Past, number: int, reader: Reader, live: Live) -> str:
         title=reader("report.heading.incidents"),
         made=reader("report.made", at=clock(reader.now)),
         incidents=[
-            incident_card(each, reader) for each in incidents[(number - 1) * LISTED : number * LISTED]
+            incident_card(entry, reader) for entry in incidents[(number - 1) * LISTED : number * LISTED]
         ],
         number=number,
         last=last,
@@ -269,7 +269,7 @@ def numbers(past: Past, reader: Reader) -> list[tuple[str, str]]:
 def worst_first(incidents: Sequence[PastIncident]) -> list[PastIncident]:
     """What is open first, then the newest."""
     return sorted(
-        incidents, key=lambda each: (each.ending is Ending.OPEN, each.incident.opened_at), reverse=True
+        incidents, key=lambda entry: (entry.ending is Ending.OPEN, entry.incident.opened_at), reverse=True
     )
 
 

@@ -236,8 +236,9 @@ def as_json(status: Status, reader: Reader) -> dict[str, Any]:
         "silences": [picked(silence, _SILENCE) for silence in status.silences],
         "blind": dict(status.blind),
         "open": [
-            picked(each, "id severity rule key") | {"says": reader.says(each), "since": iso(each.opened_at)}
-            for each in status.open
+            picked(incident, "id severity rule key")
+            | {"says": reader.says(incident), "since": iso(incident.opened_at)}
+            for incident in status.open
         ],
         "suspected": status.suspected,
         "plans_waiting": [stored.id for stored in status.asked],

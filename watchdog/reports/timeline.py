@@ -82,10 +82,10 @@ def _rows(past: Past, reader: Reader) -> list[TimelineRow]:
     rows = [TimelineRow(reader("report.checks-row"), f"{past.checks:,}", _check_bars(past, reader))]
     gaps = _gaps(past, [gap for gap in past.unseen if not gap.source], reader)
     by_rule: dict[str, list[PastIncident]] = {}
-    for each in past.incidents:
-        by_rule.setdefault(each.incident.rule, []).append(each)
+    for entry in past.incidents:
+        by_rule.setdefault(entry.incident.rule, []).append(entry)
     for rule in sorted(by_rule)[:ROWS]:
-        bars = tuple(_incident_bar(past, each, reader) for each in by_rule[rule])
+        bars = tuple(_incident_bar(past, entry, reader) for entry in by_rule[rule])
         name = reader.title(by_rule[rule][0].incident)
         rows.append(TimelineRow(name, reader("report.bars", count=len(bars)), bars, gaps))
     if len(by_rule) > ROWS:
@@ -138,8 +138,8 @@ def _gaps(past: Past, unseen: Sequence[Unseen], reader: Reader) -> tuple[Bar, ..
     return tuple(_bar(past, (gap.start, gap.end), "gap", partial(gap_text, gap, reader)) for gap in unseen)
 
 
-def _incident_bar(past: Past, each: PastIncident, reader: Reader) -> Bar:
-    incident = each.incident
+def _incident_bar(past: Past, entry: PastIncident, reader: Reader) -> Bar:
+    incident = entry.incident
 
     def say() -> str:
         return f"{reader(f'severity.{incident.severity}')}: {reader.says(incident)}"

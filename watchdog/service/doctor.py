@@ -327,10 +327,10 @@ def replies(job: Job) -> Iterator[Check]:
             yield Check(name, BAD, plain(why))
         elif channel.unmatched:
             key = "reply.telegram-id" if channel.kind == "telegram" else "reply.other-id"
-            names = tuple(f"{each.name} ({harmless(each.id, 60)})" for each in channel.unmatched)
+            names = tuple(f"{approver.name} ({harmless(approver.id, 60)})" for approver in channel.unmatched)
             yield answer(name, BAD, key, names=names)
         else:
-            yield answer(name, OK, "reply.well", names=tuple(each.name for each in channel.approvers))
+            yield answer(name, OK, "reply.well", names=tuple(approver.name for approver in channel.approvers))
 
 
 def schedule(job: Job, status: Status, cron: Callable[[], bool | None] = cron_runs) -> Check:
