@@ -39,7 +39,8 @@ from watchdog.model import (
     plain,
 )
 from watchdog.model.plan_reasons import Cost, Describe
-from watchdog.notify import MessageContext
+from watchdog.notify import MessageContext, Messenger, deliver
+from watchdog.notify.deliver import Send
 from watchdog.notify.translate import read_words, with_rules
 from watchdog.plan.planner import digest_of
 from watchdog.sources.read import Sources
@@ -129,10 +130,15 @@ def context(language: str = "en", book: Rulebook = BOOK, **more: Any) -> Message
 
 
 def tell(
-    told: Report, store: Any, settings: NotifySettings, at: datetime, book: Rulebook = BOOK
+    told: Report,
+    store: Any,
+    settings: NotifySettings,
+    at: datetime,
+    book: Rulebook = BOOK,
+    send: Send = deliver.send,
 ) -> tuple[tuple[Notification, ...], tuple[str, ...]]:
-    """Close, choose, ask and send, as a check does."""
-    after = pipeline.tell(told, _run(store, settings, at, book))
+    """Close, choose, ask and send, as a check does; `send` stands in for the targets."""
+    after = pipeline.tell(told, _run(store, settings, at, book, send))
     return after.notifications, after.notes[len(told.notes) :]
 
 
@@ -146,9 +152,15 @@ def hear(
     return pipeline.hear(run, wait)
 
 
-def _run(store: Any, settings: NotifySettings, at: datetime, book: Rulebook) -> Run:
+def _run(
+    store: Any, settings: NotifySettings, at: datetime, book: Rulebook, send: Send = deliver.send
+) -> Run:
+    class Sending(Run):
+        def messenger(self) -> Messenger:
+            return replace(super().messenger(), send=send)
+
     sources = Sources(Path("/home/hermes/.hermes"), zone=UTC)
-    return Run(book, sources, Settings(notify=settings), store, at, book.rules)
+    return Sending(book, sources, Settings(notify=settings), store, at, book.rules)
 
 
 class Server:

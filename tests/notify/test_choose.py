@@ -262,7 +262,7 @@ TRANSCRIPT = """\
 """  # 17 messages; the faults changed 79 times
 
 
-def test_a_day_of_flapping_faults_is_a_readable_transcript(monkeypatch: pytest.MonkeyPatch):
+def test_a_day_of_flapping_faults_is_a_readable_transcript():
     lines: list[str] = []
     clock = {"now": DAY}
 
@@ -276,7 +276,6 @@ def test_a_day_of_flapping_faults_is_a_readable_transcript(monkeypatch: pytest.M
             notify.Delivery(target.name, letter.id) for target, own in letters.items() for letter in own
         )
 
-    monkeypatch.setattr(notify, "send", deliver)
     settings = NotifySettings(
         (Target("phone", Secret("json://x")),), quiet=QuietHours(time(23, 45), time(7)), host="box"
     )
@@ -300,7 +299,7 @@ def test_a_day_of_flapping_faults_is_a_readable_transcript(monkeypatch: pytest.M
                 elif known:
                     del open_now[rule, key]
                     changes.append(Change("resolved", replace(known, status="resolved", resolved_at=now)))  # type: ignore[type-var]
-            tell(report(*changes, at=now), store, settings, now)
+            tell(report(*changes, at=now), store, settings, now, send=deliver)
     assert "\n".join(lines) + "\n" == TRANSCRIPT
     assert flips == 79
 
@@ -308,81 +307,89 @@ def test_a_day_of_flapping_faults_is_a_readable_transcript(monkeypatch: pytest.M
 # What only the whole of telling shows.
 
 
-@pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[notify.Outgoing]:
-    letters: list[notify.Outgoing] = []
+class Sent(list[notify.Outgoing]):
+    """The messages that `tell` sends."""
 
-    def deliver(wanted: dict) -> tuple[notify.Delivery, ...]:
-        letters.extend(letter for own in wanted.values() for letter in own)
+    def tell(self, *words: object, **more: object) -> object:
+        return tell(*words, **more, send=self.take)  # type: ignore[arg-type]
+
+    def take(self, wanted: dict) -> tuple[notify.Delivery, ...]:
+        self += [letter for own in wanted.values() for letter in own]
         return tuple(
             notify.Delivery(target.name, letter.id) for target, own in wanted.items() for letter in own
         )
 
-    monkeypatch.setattr(notify, "send", deliver)
-    return letters
+
+@pytest.fixture
+def sent() -> Sent:
+    return Sent()
 
 
 PHONE = NotifySettings((Target("phone", Secret("json://x")),), host="box")
 
 
-def test_a_blind_source_is_told_once_and_its_end_too(sent: list[notify.Outgoing]):
+def test_a_blind_source_is_told_once_and_its_end_too(sent: Sent):
     with Store.in_memory() as store:
         for minutes in (0, 15, 30):
-            tell(report(blind={"gateway.log": "permission denied"}), store, PHONE, NOW + minutes * MINUTE)
+            sent.tell(
+                report(blind={"gateway.log": "permission denied"}), store, PHONE, NOW + minutes * MINUTE
+            )
         assert [letter.title for letter in sent] == ["Cannot read gateway.log"]
         assert "permission denied" in sent[0].body
-        tell(report(), store, PHONE, NOW + HOUR)
-        tell(report(), store, PHONE, NOW + HOUR + MINUTE)
+        sent.tell(report(), store, PHONE, NOW + HOUR)
+        sent.tell(report(), store, PHONE, NOW + HOUR + MINUTE)
     assert [letter.title for letter in sent[1:]] == ["gateway.log can be read again"]
 
 
-def test_a_watchdog_that_disarmed_itself_says_so_once(sent: list[notify.Outgoing]):
+def test_a_watchdog_that_disarmed_itself_says_so_once(sent: Sent):
     with Store.in_memory() as store:
         disarm(store, "restart-gateway did not help", NOW)
         for minutes in (0, 15):
-            tell(report(), store, PHONE, NOW + minutes * MINUTE)
+            sent.tell(report(), store, PHONE, NOW + minutes * MINUTE)
     assert [letter.title for letter in sent] == ["Watchdog has stopped acting"]
     assert "restart-gateway did not help" in sent[0].body and "hermes-watchdog arm" in sent[0].body
 
 
-def test_a_fault_that_is_only_suspected_is_not_told(sent: list[notify.Outgoing]):
+def test_a_fault_that_is_only_suspected_is_not_told(sent: Sent):
     with Store.in_memory() as store:
-        tell(report(Change("suspected", incident(status="suspected"))), store, PHONE, NOW)
-        tell(report(Change("unconfirmed", incident(status="resolved", resolved_at=NOW))), store, PHONE, NOW)
+        sent.tell(report(Change("suspected", incident(status="suspected"))), store, PHONE, NOW)
+        sent.tell(
+            report(Change("unconfirmed", incident(status="resolved", resolved_at=NOW))), store, PHONE, NOW
+        )
     assert sent == []
 
 
 def test_what_was_silenced_is_told_when_the_silence_is_over_and_it_is_still_there(
-    sent: list[notify.Outgoing],
+    sent: Sent,
 ):
     with Store.in_memory() as store:
         messages.add_silence(store, Silence(0, "session-stuck", NOW + HOUR, "known", "anna", NOW))
-        tell(report(Change("opened", incident(recipe=None))), store, PHONE, NOW)
+        sent.tell(report(Change("opened", incident(recipe=None))), store, PHONE, NOW)
         assert sent == []
         later = NOW + HOUR + MINUTE
-        tell(report(Change("seen", incident(recipe=None))), store, PHONE, later)
+        sent.tell(report(Change("seen", incident(recipe=None))), store, PHONE, later)
         assert len(sent) == 1
 
 
-def test_what_ends_because_its_rule_was_switched_off_is_not_called_gone(sent: list[notify.Outgoing]):
+def test_what_ends_because_its_rule_was_switched_off_is_not_called_gone(sent: Sent):
     open_, over = incident(recipe=None), incident(recipe=None, status="resolved", resolved_at=NOW + MINUTE)
     others = replace(BOOK, rules=tuple(rule for rule in BOOK.rules if rule.id != open_.rule))
     with Store.in_memory() as store:
-        tell(report(Change("opened", open_)), store, PHONE, NOW, BOOK)
+        sent.tell(report(Change("opened", open_)), store, PHONE, NOW, BOOK)
         assert len(sent) == 1
-        tell(report(Change("resolved", over)), store, PHONE, NOW + MINUTE, book=others)
+        sent.tell(report(Change("resolved", over)), store, PHONE, NOW + MINUTE, book=others)
         assert len(sent) == 1
-        tell(report(), store, PHONE, NOW + 2 * MINUTE, book=others)
+        sent.tell(report(), store, PHONE, NOW + 2 * MINUTE, book=others)
         assert len(sent) == 1
 
 
-def test_the_daily_summary_comes_once_a_day_and_says_ok_when_all_is_well(sent: list[notify.Outgoing]):
+def test_the_daily_summary_comes_once_a_day_and_says_ok_when_all_is_well(sent: Sent):
     settings = replace(PHONE, daily_summary=(NOW - MINUTE).astimezone().time())
     with Store.in_memory() as store:
         for minutes in (-10, 0, 15, 30):
-            tell(report(), store, settings, NOW + minutes * MINUTE)
+            sent.tell(report(), store, settings, NOW + minutes * MINUTE)
         assert [letter.title for letter in sent] == ["Gateway watchdog: OK"]
-        tell(report(), store, settings, NOW + timedelta(days=1))
+        sent.tell(report(), store, settings, NOW + timedelta(days=1))
     assert len(sent) == 2
 
 
@@ -398,62 +405,62 @@ def checked(store: Store, *days: int) -> None:
         record_check(store, replace(report(), start=at, now=at), [])
 
 
-def test_the_weekly_summary_comes_once_a_week_with_a_line_for_each_day(sent: list[notify.Outgoing]):
+def test_the_weekly_summary_comes_once_a_week_with_a_line_for_each_day(sent: Sent):
     with Store.in_memory() as store:
         checked(store, *range(7, 0, -1))
         for minutes in (-30, 0, 15, 60 * 24, 60 * 24 * 6):
-            tell(report(), store, WEEKLY, (MONDAY + minutes * MINUTE).astimezone(UTC))
+            sent.tell(report(), store, WEEKLY, (MONDAY + minutes * MINUTE).astimezone(UTC))
         assert [letter.title for letter in sent] == ["All quiet this week"]
         lines = sent[0].body.splitlines()
         assert lines[0] == "Mon 05-11  quiet" and lines[6] == "Sun 05-17  quiet"
-        tell(report(), store, WEEKLY, MONDAY + timedelta(days=7))
+        sent.tell(report(), store, WEEKLY, MONDAY + timedelta(days=7))
     assert len(sent) == 2
 
 
-def test_a_weekly_summary_that_was_missed_is_sent_later(sent: list[notify.Outgoing]):
+def test_a_weekly_summary_that_was_missed_is_sent_later(sent: Sent):
     with Store.in_memory() as store:
-        tell(report(), store, WEEKLY, MONDAY)
-        tell(report(), store, WEEKLY, MONDAY + timedelta(days=9))
-        tell(report(), store, WEEKLY, MONDAY + timedelta(days=10))
+        sent.tell(report(), store, WEEKLY, MONDAY)
+        sent.tell(report(), store, WEEKLY, MONDAY + timedelta(days=9))
+        sent.tell(report(), store, WEEKLY, MONDAY + timedelta(days=10))
     assert len(sent) == 2
 
 
-def test_a_week_without_checks_is_not_called_quiet(sent: list[notify.Outgoing]):
+def test_a_week_without_checks_is_not_called_quiet(sent: Sent):
     with Store.in_memory() as store:
         checked(store, 7, 6, 5, 4, 3)
-        tell(report(), store, WEEKLY, MONDAY)
+        sent.tell(report(), store, WEEKLY, MONDAY)
     assert sent[0].title == "This week: no checks on 2 days"
     assert sent[0].body.splitlines()[5] == "Sat 05-16  no checks"
 
 
-def test_days_before_the_watchdog_was_installed_are_not_called_unchecked(sent: list[notify.Outgoing]):
+def test_days_before_the_watchdog_was_installed_are_not_called_unchecked(sent: Sent):
     with Store.in_memory() as store:
         checked(store, 2, 1)
-        tell(report(), store, WEEKLY, MONDAY)
+        sent.tell(report(), store, WEEKLY, MONDAY)
     assert sent[0].title == "All quiet this week"
     assert [line[:3] for line in sent[0].body.splitlines()[:2]] == ["Sat", "Sun"]
     sent.clear()
     with Store.in_memory() as store:
         record_check(store, replace(report(), start=MONDAY, now=MONDAY), [])
-        tell(report(), store, WEEKLY, MONDAY)
+        sent.tell(report(), store, WEEKLY, MONDAY)
     assert sent[0].title == "Watching since today" and "no checks" not in sent[0].body
 
 
-def test_a_fault_of_the_week_stands_on_each_of_its_days_in_chinese_too(sent: list[notify.Outgoing]):
+def test_a_fault_of_the_week_stands_on_each_of_its_days_in_chinese_too(sent: Sent):
     opened = MONDAY - timedelta(days=5)
     fault = incident(recipe=None, opened_at=opened, first_at=opened, last_seen_at=opened)
     over = replace(fault, status="resolved", resolved_at=opened + timedelta(days=1))
     with Store.in_memory() as store:
         checked(store, *range(7, 0, -1))
-        tell(report(Change("opened", fault)), store, replace(WEEKLY, language="zh"), opened)
-        tell(
+        sent.tell(report(Change("opened", fault)), store, replace(WEEKLY, language="zh"), opened)
+        sent.tell(
             report(Change("resolved", over)),
             store,
             replace(WEEKLY, language="zh"),
             opened + timedelta(days=1),
         )
         sent.clear()
-        tell(report(), store, replace(WEEKLY, language="zh"), MONDAY)
+        sent.tell(report(), store, replace(WEEKLY, language="zh"), MONDAY)
     assert sent[0].title == "网关：本周有过 1 个问题"
     assert sent[0].body.splitlines()[1:5] == [
         "周二 05-12  正常",
@@ -463,24 +470,24 @@ def test_a_fault_of_the_week_stands_on_each_of_its_days_in_chinese_too(sent: lis
     ]
 
 
-def test_the_daily_summary_comes_by_the_owners_clock(sent: list[notify.Outgoing]):
+def test_the_daily_summary_comes_by_the_owners_clock(sent: Sent):
     shanghai = ZoneInfo("Asia/Shanghai")
     settings = replace(PHONE, daily_summary=time(9), zone=shanghai)
     nine = datetime(2026, 5, 20, 9, tzinfo=shanghai)
     with Store.in_memory() as store:
         for minutes in (-1, 0, 60, 8 * 60):  # the last one is another day on a machine in UTC
-            tell(report(), store, settings, (nine + minutes * MINUTE).astimezone(UTC))
+            sent.tell(report(), store, settings, (nine + minutes * MINUTE).astimezone(UTC))
         assert len(sent) == 1
 
 
-def test_a_message_tells_the_time_where_its_reader_is(sent: list[notify.Outgoing]):
+def test_a_message_tells_the_time_where_its_reader_is(sent: Sent):
     settings = replace(PHONE, zone=ZoneInfo("Asia/Shanghai"))
     with Store.in_memory() as store:
-        tell(report(Change("opened", incident(recipe=None))), store, settings, NOW)
+        sent.tell(report(Change("opened", incident(recipe=None))), store, settings, NOW)
     assert f"Since {incident().first_at.astimezone(ZoneInfo('Asia/Shanghai')):%H:%M}" in sent[0].body
 
 
-def test_a_quiet_check_sends_nothing_and_hears_nothing(sent: list[notify.Outgoing]):
+def test_a_quiet_check_sends_nothing_and_hears_nothing(sent: Sent):
     with Store.in_memory() as store:
-        assert tell(report(), store, PHONE, NOW) == ((), ()) and hear(store, PHONE, NOW) == ((), ())
+        assert sent.tell(report(), store, PHONE, NOW) == ((), ()) and hear(store, PHONE, NOW) == ((), ())
     assert sent == []
