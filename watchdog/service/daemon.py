@@ -121,8 +121,7 @@ class Daemon:
             try:
                 self.arrange()
                 self.say(f"watching {self.job.home} with {len(self.job.book.rules)} rules")
-                self.note()
-                notify(READY=1, STATUS=self.words())
+                self.report_state(READY=1)
                 self.check_at_start()
                 if self.between():
                     self.scheduler.start()
@@ -160,14 +159,10 @@ class Daemon:
 
     def check_at_start(self) -> None:
         """What became due, was approved or was cut off while no daemon ran."""
-        if self.waiting_plans():
+        if self.job.recall(lambda store: any_in_state(store, "approved", "claimed"), False):
             self.check_now(self.clock())
         else:
             self.check_due()
-
-    def waiting_plans(self) -> bool:
-        """Whether a plan was approved and not begun, or begun and not finished."""
-        return self.job.recall(lambda store: any_in_state(store, "approved", "claimed"), False)
 
     def check_due(self) -> None:
         """One check of all rules that are due by the stored runs; none when there is nothing to do."""
@@ -195,8 +190,7 @@ class Daemon:
             self.failed(traceback.format_exc())
         finally:
             self.checking, self.beat = False, time.monotonic()
-        self.note()
-        notify(STATUS=self.words())
+        self.report_state()
 
     def failed(self, says: str) -> None:
         self.last_error = says.strip().splitlines()[-1]
@@ -259,20 +253,14 @@ class Daemon:
             self.say(f"rules and settings read again: {len(fresh.book.rules)} rules")
             self.arrange()
             self.check_due()  # a new rule need not wait for its first look
-        self.note()
-        notify(STATUS=self.words())
+        self.report_state()
 
-    def words(self) -> str:
+    def report_state(self, **more: int) -> None:
+        """Who we are and how it goes: as a note for `status`, as a line for systemd."""
         at = next_due(self.job.book.rules, self.runs(), self.clock(), self.job.settings.zone)
         status = f"next check at {shown(at)}" if at else "no rules"
-        return (
-            f"{status}; an edit of the rules is not used: {self.problem.splitlines()[0]}"
-            if self.problem
-            else status
-        )
-
-    def note(self) -> None:
-        """Who we are and how it goes, for `status`."""
+        if self.problem:
+            status += f"; an edit of the rules is not used: {self.problem.splitlines()[0]}"
         note = {
             "pid": os.getpid(),
             "start_time": start_time_of(os.getpid()),
@@ -282,6 +270,7 @@ class Daemon:
         }
         with suppress(OSError):  # a full disk must not end the watch
             replace_file(self.job.state / NOTE, json.dumps(note).encode())
+        notify(**more, STATUS=status)
 
     def asked_to_stop(self, number: int, frame: object) -> None:
         """Stop at once between checks, after a check, or when a repair is done; never later than the limit."""
