@@ -40,11 +40,11 @@ def run_status(args: argparse.Namespace) -> int:
         need_known(job)
         status = gather(job)
         reader = reader_for(job, args.language)
+        found.append((status, reader))
+        if args.html:  # before a pipe that is read no further can end it
+            write_private(Path(args.html), page_of(job, status, reader))
         if not args.json:
             print(as_text(status, reader, colours()))
-        found.append((status, reader))
-        if args.html:
-            write_private(Path(args.html), page_of(job, status, reader))
     if args.json:
         values = [as_json(status, reader) for status, reader in found]
         print_json(values if args.all_profiles else values[0])
