@@ -781,7 +781,7 @@ def test_a_stored_plan_paints_nothing_on_the_terminal(tmp_path):
         stored = rows.get(store, rows.save(store, plan, machine.now))
     step = {"part": "steps", "number": 0, "ended_at": "x", "ok": 1, "reason": plain(evil), "output": evil}
     reader = reader_of("en", None, machine.now)
-    text = full_lines(replace(stored, reason=plain(evil)), [step], reader, Answering(), False)
+    text = full_lines(replace(stored, reason=plain(evil)), [step], reader, Answering())
     assert not any("\x1b" in line or "\x07" in line for line in text)
     assert not any(line.startswith("plan 9") for part in text for line in part.split("\n"))
 

@@ -133,7 +133,7 @@ def test_every_fact_has_its_line() -> None:
     ):  # fmt: skip
         assert part in text, part
     assert "0 seconds" not in text and "\x1b" not in text
-    assert "\x1b[1;31m● Problem" in as_text(status, ENGLISH, colour=True)
+    assert "\x1b[1;31m● Problem" in as_text(status, replace(ENGLISH, colour=True))
 
 
 def test_chinese_readers_get_chinese_in_even_columns() -> None:

@@ -16,7 +16,7 @@ from watchdog.pipeline import dry_run, replay
 from watchdog.service.check import check_once
 from watchdog.sources.read import log_span
 from watchdog.store.recovery import marker_path
-from watchdog.text import colours, iso
+from watchdog.text import iso
 from watchdog.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _check_home(args: argparse.Namespace, job: Job) -> Report:
     else:
         report = check_once(job, now)
     if not args.json and (not args.quiet or report.has_news):
-        print(reports.as_text(report, reports.reader_for(job, args.language), colours(), args.dry_run))
+        print(reports.as_text(report, reports.reader_for(job, args.language), args.dry_run))
     return report
 
 
@@ -116,5 +116,5 @@ def run_replay(args: argparse.Namespace) -> int:
             incident["noticed_at"] = iso(at)
         print_json(value)
     else:
-        print(reports.as_replay(report, args.every, reports.reader_for(job, args.language), colours()))
+        print(reports.as_replay(report, args.every, reports.reader_for(job, args.language)))
     return WRONG if _open(report.incidents) else WELL

@@ -18,7 +18,7 @@ from watchdog.job import Job
 from watchdog.model import Event, Rule
 from watchdog.reports.language import Reader, reader_for
 from watchdog.sources.read import read_all, read_line
-from watchdog.text import clock, colours, harmless, iso, paint, picked, redact
+from watchdog.text import clock, harmless, iso, picked, redact
 
 
 @command(
@@ -63,19 +63,18 @@ def explain_rule(args: argparse.Namespace, job: Job, rule: Rule) -> int:
 
 def rule_lines(rule: Rule, found: Explanation, reader: Reader) -> list[str]:
     """How near a rule is to firing, condition by condition."""
-    on = colours()
     title = reader.texts[f"rule.{rule.id}.title"]
-    name, severity = paint(rule.id, "bold", on), reader(f"severity.{rule.severity}")
+    name, severity = reader.paint(rule.id, "bold"), reader(f"severity.{rule.severity}")
     lines = [reader("explain.rule", rule=name, title=title, severity=severity, where=rule.where)]
     if found.not_checked:
         lines.append("  " + reader("explain.not-checked", why=reader.phrase(found.not_checked)))
     for condition in found.conditions:
         met = reader("explain.holds" if condition.holds else "explain.fails")
-        met = paint(met, "high" if condition.holds else "good", on)
+        met = reader.paint(met, "high" if condition.holds else "good")
         key = "explain.condition-since" if condition.since else "explain.condition"
         since = clock(condition.since) if condition.since else ""
         lines.append("  " + reader(key, kind=condition.kind, met=met, at=since))
-        lines += [paint(f"      {reader.reason(state)}", "dim", on) for state in condition.state]
+        lines += [reader.paint(f"      {reader.reason(state)}", "dim") for state in condition.state]
     lines += ["  " + reader("explain.fires", what=reader.says(finding)) for finding in found.fires]
     if not found.fires and not found.not_checked:
         lines.append("  " + reader("explain.quiet"))
@@ -115,7 +114,7 @@ def _record_lines(
     event: Event, cut: bool, book: Rulebook, read: tuple[Sequence[str], Sequence[LineUse]], reader: Reader
 ) -> list[str]:
     """What a line is to the rules: its parts, the words of the vocabulary, who wants it."""
-    on, (words, uses) = colours(), read
+    words, uses = read
     session = f" [{event.session}]" if event.session else ""
     record = f"{clock(event.at)} {event.level} {event.logger}{session}"
     lines = [reader("explain.record", record=record) if _has_time(event) else reader("explain.no-time")]
@@ -123,16 +122,16 @@ def _record_lines(
     if cut:
         lines.append("  " + reader("explain.cut"))
     if event.ambiguous:
-        mark = paint(reader("explain.ambiguous"), "high", on)
+        mark = reader.paint(reader("explain.ambiguous"), "high")
         lines.append("  " + reader("explain.unused", ambiguous=mark, why=reader.phrase(event.ambiguous)))
     about = {word.id: word.about for word in book.vocabulary.words.values()}
     for word in words:
         lines.append(
-            reader("explain.word", word=paint(word, "bold", on), about=about[word.partition("/")[0]])
+            reader("explain.word", word=reader.paint(word, "bold"), about=about[word.partition("/")[0]])
         )
     for use in uses:
         captured = ", ".join(f"{name}={value}" for name, value in use.captured.items())
-        name = paint(use.rule, "bold", on)
+        name = reader.paint(use.rule, "bold")
         wanted = reader("explain.use", rule=name, kind=use.kind, role=use.role, source=use.source)
         lines.append(f"  {wanted}" + (f": {captured}" if captured else ""))
     return lines if uses else [*lines, "  " + reader("explain.unmatched")]

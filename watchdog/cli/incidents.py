@@ -19,7 +19,7 @@ from watchdog.reports.language import Reader, reader_for
 from watchdog.reports.output import write_private
 from watchdog.reports.page import report_page
 from watchdog.store.incidents import all_incidents, one_incident
-from watchdog.text import clock, colours, counted, harmless, paint
+from watchdog.text import clock, counted, harmless
 
 FORMS = ("text", "markdown", "html", "json")
 
@@ -51,11 +51,10 @@ def run_list(args: argparse.Namespace) -> int:
 
 
 def _lines(found: Sequence[Incident], looked: bool, reader: Reader) -> Iterator[str]:
-    on = colours()
     for incident in sorted(found, key=lambda incident: (incident.status == "resolved", incident.opened_at)):
         end = f" – {clock(incident.resolved_at)}" if incident.resolved_at else ""
         state = reader(f"check.incident-status.{incident.status}")
-        mark = paint(state, incident.severity if incident.status != "resolved" else "good", on)
+        mark = reader.paint(state, incident.severity if incident.status != "resolved" else "good")
         times = f"{clock(incident.opened_at)}{end}"
         yield f"{incident.id:>4}  {mark}  {times}  {incident.rule}: {reader.says(incident)}"
     if not found:
@@ -83,7 +82,7 @@ def run_show(args: argparse.Namespace) -> int:
 
 
 def _full_lines(incident: Incident, reader: Reader) -> Iterator[str]:
-    yield from incident_lines(incident, reader, colours())
+    yield from incident_lines(incident, reader)
     state = reader(f"check.incident-status.{incident.status}")
     checks = reader("report.checks", count=incident.times_seen)
     yield INDENT + reader("check.incident", status=state, checks=checks, at=clock(incident.last_seen_at))

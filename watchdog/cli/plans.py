@@ -45,7 +45,7 @@ from watchdog.store import Store
 from watchdog.store import plans as rows
 from watchdog.store.plans import Stored
 from watchdog.system.users import person
-from watchdog.text import colours, harmless, paint, picked
+from watchdog.text import harmless, picked
 
 ID = option("id", "PLAN", "number of the plan", type=number_of("a plan"))
 CODE = option(
@@ -80,18 +80,18 @@ def run_plans(args: argparse.Namespace) -> int:
     }
 
     def lines() -> Iterator[str]:
-        reader, on = reader_for(job, args.language), colours()
+        reader = reader_for(job, args.language)
         if disarmed:
-            off = paint(reader("plan.disarmed"), "high", on)
+            off = reader.paint(reader("plan.disarmed"), "high")
             yield reader("plan.disarmed-by", off=off, by=disarmed.by, why=reader.reason(disarmed.why))
             yield "  " + reader("plan.arm")
         for stored in waiting:
-            yield from stored_lines(stored, reader, on)
+            yield from stored_lines(stored, reader)
         for plan in (*ready, *held):
-            yield from unasked_lines(plan, reader, on)
+            yield from unasked_lines(plan, reader)
         for stored in newest:
             if stored not in waiting:
-                yield from stored_lines(stored, reader, on)
+                yield from stored_lines(stored, reader)
         if not newest and not unasked:
             yield reader("plan.none")
 
@@ -124,7 +124,7 @@ def run_plan(args: argparse.Namespace) -> int:
     }
     answering = Answering(code, at_work=is_acting(job.state))
     reader = partial(reader_for, job, args.language)
-    show(args, value, lambda: full_lines(stored, steps, reader(), answering, colours()))
+    show(args, value, lambda: full_lines(stored, steps, reader(), answering))
     return WELL
 
 
@@ -231,7 +231,7 @@ def _ask_person(args: argparse.Namespace, job: Job) -> Stored | None:
     assert store is not None
     for stored in waiting:
         steps, reader = rows.steps_of(store, stored.id), reader_for(job, args.language)
-        print("\n".join(full_lines(stored, steps, reader, Answering(asked_now=True), colours())))
+        print("\n".join(full_lines(stored, steps, reader, Answering(asked_now=True))))
         question = reader("answering.now" if args.command == "approve" else "answering.refuse")
         if input("\n" + reader("answering.y-n", question=question)).strip().lower() in ("y", "yes", "是"):
             return stored
@@ -254,7 +254,7 @@ def _act(args: argparse.Namespace, job: Job, store: Store, plan_id: int, going_o
 def _say_waits(args: argparse.Namespace, job: Job, waits: Outcome) -> None:
     if not args.json:
         reader = reader_for(job, args.language)
-        print("\n".join([*outcome_lines((waits,), reader, colours()), reader("answering.waits")]), flush=True)
+        print("\n".join([*outcome_lines((waits,), reader), reader("answering.waits")]), flush=True)
 
 
 def _print_outcomes(args: argparse.Namespace, job: Job, outcomes: tuple[Outcome, ...], plan_id: int) -> int:
@@ -269,7 +269,7 @@ def _print_outcomes(args: argparse.Namespace, job: Job, outcomes: tuple[Outcome,
         for part in outcomes
     ]
     value = {"plan": plan_id, "ok": ok, "outcomes": parts}
-    show(args, value, lambda: outcome_lines(outcomes, reader_for(job, args.language), colours()))
+    show(args, value, lambda: outcome_lines(outcomes, reader_for(job, args.language)))
     return WELL if ok else WRONG
 
 

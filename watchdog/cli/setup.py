@@ -24,7 +24,7 @@ from watchdog.service import install, setup
 from watchdog.service.drill import DrillResult, drill, need_somebody
 from watchdog.service.setup import Phone
 from watchdog.service.status import machine_of
-from watchdog.text import colours, paint, picked
+from watchdog.text import colours, picked
 
 FIVE_MINUTES = timedelta(minutes=5)
 
@@ -238,11 +238,11 @@ def drill_lines(result: DrillResult, words: Reader) -> list[str]:
     """What a drill showed, and what to do where it did not work."""
     places = words.joined([words.phrase(place) for place in result.sent])
     lines = [words("drill.sent-to", count=len(result.sent), places=places)]
-    problem = paint(words("drill.problem"), "high", colours())
+    problem = words.paint(words("drill.problem"), "high")
     lines += [f"{problem}  {words.phrase(text)}" for text in result.problems]
     if not result.answered:
         return [*lines, words("drill.no-answer")]
-    worked = paint(words("drill.worked"), "good", colours())
+    worked = words.paint(words("drill.worked"), "good")
     answer = "drill.yes" if result.yes else "drill.no"
     return [*lines, words(answer, worked=worked, by=result.by, via=words.via(result.via.partition("/")[0]))]
 

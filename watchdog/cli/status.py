@@ -16,7 +16,7 @@ from watchdog.reports.status_text import as_text
 from watchdog.service.doctor import BAD, OK, UNKNOWN, Check, examine
 from watchdog.service.page import page_of
 from watchdog.service.status import gather
-from watchdog.text import cells, colours, padded, paint, picked
+from watchdog.text import cells, padded, picked
 
 PAINTS = {OK: "good", BAD: "high", UNKNOWN: "medium"}
 
@@ -44,7 +44,7 @@ def run_status(args: argparse.Namespace) -> int:
         if args.html:  # before a pipe that is read no further can end it
             write_private(Path(args.html), page_of(job, status, reader))
         if not args.json:
-            print(as_text(status, reader, colours()))
+            print(as_text(status, reader))
     if args.json:
         values = [as_json(status, reader) for status, reader in found]
         print_json(values if args.all_profiles else values[0])
@@ -80,12 +80,13 @@ def run_doctor(args: argparse.Namespace) -> int:
 
 def _doctor_lines(args: argparse.Namespace, results: Sequence[tuple[Job, Sequence[Check]]]) -> Iterator[str]:
     for job, checks in results:
+        reader = reader_anyhow(job, args.language)
         if args.all_profiles:
-            yield paint(job.home_dir, "bold", colours())
-        yield from doctor_lines(checks, reader_anyhow(job, args.language), colours())
+            yield reader.paint(job.home_dir, "bold")
+        yield from doctor_lines(checks, reader)
 
 
-def doctor_lines(checks: Sequence[Check], reader: Reader, colour: bool = False) -> list[str]:
+def doctor_lines(checks: Sequence[Check], reader: Reader) -> list[str]:
     """A line for each answer, its fix below it, and the verdict."""
     labels = [_label(check.name, reader) for check in checks]
     states = {state: reader(f"doctor.state.{state}") for state in PAINTS}
@@ -93,7 +94,7 @@ def doctor_lines(checks: Sequence[Check], reader: Reader, colour: bool = False) 
     lines = []
     for check, label in zip(checks, labels, strict=True):
         says, *more = check.lines(reader.reason) or [""]
-        state = paint(padded(states[check.state], first), PAINTS[check.state], colour)
+        state = reader.paint(padded(states[check.state], first), PAINTS[check.state])
         lines.append(f"{state} {padded(label, width)}  {says}")
         lines += [f"{'':<{first + width + 3}}{line}" for line in more]
         lines += [f"{'':<{first + width + 3}}→ {check.fix}"] if check.fix else []

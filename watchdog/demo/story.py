@@ -30,6 +30,7 @@ from watchdog.reports.check import as_text
 from watchdog.reports.language import reader_for
 from watchdog.service.check import check_once
 from watchdog.text import cells, paint
+from watchdog.values import replace
 
 CODE = re.compile(r"approve ([A-Z0-9]{8})\b")
 
@@ -183,7 +184,7 @@ def next_check(stage: Stage) -> bool:
     stage.say(f"{paint('$', 'good', stage.colour)} {paint('hermes-watchdog check', 'bold', stage.colour)}")
     job = find_job()
     report = check_once(job, job.now + timedelta(minutes=15))
-    stage.say(as_text(report, reader_for(job), stage.colour))
+    stage.say(as_text(report, replace(reader_for(job), colour=stage.colour)))
     stage.rest(2)
     return not any(incident.status == "open" for incident in report.incidents)
 

@@ -10,7 +10,7 @@ from watchdog.job import Job
 from watchdog.model import Event, Finding, Incident, Plan, Reason, plain
 from watchdog.notify.context import Command, own_command
 from watchdog.notify.translate import Words, read_words, sentence, with_rules
-from watchdog.text import clock, harmless, redact
+from watchdog.text import clock, colours, harmless, paint, redact
 from watchdog.values import dataclass, replace
 
 
@@ -19,6 +19,10 @@ class Reader(Words):
     """Who reads a report: the words of one language, and when they are read."""
 
     now: datetime = datetime.min
+    colour: bool = False  # of a terminal
+
+    def paint(self, text: str, how: str) -> str:
+        return paint(text, how, self.colour)
 
     def at(self, at: datetime, now: datetime, exact: bool = True) -> str:
         """A moment as commands print it: '2026-11-16 01:33:00'."""
@@ -88,7 +92,7 @@ def reader_anyhow(job: Job, language: str | None = None) -> Reader:
 
 def _calling(reader: Reader, job: Job) -> Reader:
     own = command_of(job)
-    return replace(reader, command=str(own), program=own.program)
+    return replace(reader, command=str(own), program=own.program, colour=colours())
 
 
 def command_of(job: Job) -> Command:

@@ -11,7 +11,7 @@ from watchdog.notify.translate import in_english
 from watchdog.reports.language import Reader
 from watchdog.store import plans as rows
 from watchdog.store.plans import Stored
-from watchdog.text import clock, harmless, iso, paint, picked
+from watchdog.text import clock, harmless, iso, picked
 from watchdog.values import Any
 
 COLOURS = {
@@ -112,7 +112,7 @@ def step_lines(plan: Plan, reader: Reader) -> list[str]:
     return [f"{number}. {reader.reason(word)}" for number, word in enumerate(plan.words, 1)]
 
 
-def proposed_lines(plan: Plan, reader: Reader, colour: bool) -> list[str]:
+def proposed_lines(plan: Plan, reader: Reader) -> list[str]:
     """A plan as a check prints it."""
     title = reader.plan_title(plan)
     head = reader("check.plan-number", title=title, plan=plan.id) if plan.id else title
@@ -127,10 +127,10 @@ def proposed_lines(plan: Plan, reader: Reader, colour: bool) -> list[str]:
         lines.append(reader(key, **fields))
     elif plan.approval == "ask":
         lines.append(reader("check.waits-code" if plan.id else "check.waits", plan=plan.id))
-    return [f"{paint(reader('check.plan'), 'bold', colour)}  {head}", *(f"      {line}" for line in lines)]
+    return [f"{reader.paint(reader('check.plan'), 'bold')}  {head}", *(f"      {line}" for line in lines)]
 
 
-def outcome_lines(outcomes: Sequence[Outcome], reader: Reader, colour: bool) -> list[str]:
+def outcome_lines(outcomes: Sequence[Outcome], reader: Reader) -> list[str]:
     """What came of each step, of the verification and of the plan."""
     lines = []
     for outcome in outcomes:
@@ -141,31 +141,31 @@ def outcome_lines(outcomes: Sequence[Outcome], reader: Reader, colour: bool) -> 
             key, how = "not-done", "medium"
         says = harmless(reader.reason(outcome.reason), 2000)
         lines.append(
-            f"{paint(reader(f'check.{key}'), how, colour)}  "
+            f"{reader.paint(reader(f'check.{key}'), how)}  "
             + reader("end.step", what=reader.reason(outcome.what), result=says)
         )
     return lines
 
 
-def unasked_lines(plan: Plan, reader: Reader, colour: bool) -> list[str]:
+def unasked_lines(plan: Plan, reader: Reader) -> list[str]:
     """A plan that waits, with the reason; one that waits for nothing but the next check."""
     steps = [f"        {line}" for line in step_lines(plan, reader)]
     title = reader.plan_title(plan)
     if plan.hold is None:
-        return [f"{paint(reader('status.label.next'), 'medium', colour)}  {title}", *steps]
+        return [f"{reader.paint(reader('status.label.next'), 'medium')}  {title}", *steps]
     until = f" {reader('plan.until', until=clock(plan.hold.until))}" if plan.hold.until else ""
     return [
-        f"{paint(reader('status.label.held'), 'medium', colour)}{until}  {title}",
+        f"{reader.paint(reader('status.label.held'), 'medium')}{until}  {title}",
         f"        {harmless(reader.reason(plan.hold.reason), 1000)}",
         *steps,
     ]
 
 
-def stored_lines(stored: Stored, reader: Reader, colour: bool) -> list[str]:
+def stored_lines(stored: Stored, reader: Reader) -> list[str]:
     """A stored plan in a list: its state and title, and what became of it."""
     pending = stored.state == "pending"
     moment = stored.expires_at if pending else stored.finished_at or stored.answered_at or stored.asked_at
-    state = paint(reader.plan_state(stored.state), COLOURS.get(stored.state, "dim"), colour)
+    state = reader.paint(reader.plan_state(stored.state), COLOURS.get(stored.state, "dim"))
     when = reader("plan.until", until=clock(moment)) if pending else reader("plan.at", at=clock(moment))
     title = reader.plan_title(stored.plan)
     head = f"{reader('status.label.plan', plan=stored.id)}  {state} {when}  {title}"
@@ -182,7 +182,7 @@ class Answering:
 
 
 def full_lines(
-    stored: Stored, steps: Sequence[dict[str, Any]], reader: Reader, answering: Answering, colour: bool
+    stored: Stored, steps: Sequence[dict[str, Any]], reader: Reader, answering: Answering
 ) -> list[str]:
     """One plan in full: what a person must know before saying yes, and what became of it."""
     plan = stored.plan
@@ -211,4 +211,4 @@ def full_lines(
         lines += ["", reader("plan.answer", plan=stored.id)]
     elif stored.state in rows.UNFINISHED and not answering.at_work:
         lines += ["", reader("plan.go-on", plan=stored.id)]
-    return [*stored_lines(stored, reader, colour), *(f"  {line}".rstrip() for line in lines)]
+    return [*stored_lines(stored, reader), *(f"  {line}".rstrip() for line in lines)]

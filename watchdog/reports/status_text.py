@@ -9,20 +9,20 @@ from watchdog.model import Plan
 from watchdog.reports.language import Reader
 from watchdog.reports.status import Light, Status, headline
 from watchdog.store.messages import Silence
-from watchdog.text import cells, clock, harmless, padded, paint, size
+from watchdog.text import cells, clock, harmless, padded, size
 
 SHOWN = 20  # of each kind; the rest is counted
 PAINTS = {Light.GREEN: "good", Light.YELLOW: "medium", Light.RED: "critical"}
 
 
-def as_text(status: Status, reader: Reader, colour: bool = False) -> str:
+def as_text(status: Status, reader: Reader) -> str:
     """The light with its sentence, then one line for each thing that a person asks about."""
-    light = paint(f"● {reader(f'status.light.{status.light}')}", PAINTS[status.light], colour)
-    lines = [f"{light}  {headline(status, reader)}", paint(status.home, "dim", colour)]
+    light = reader.paint(f"● {reader(f'status.light.{status.light}')}", PAINTS[status.light])
+    lines = [f"{light}  {headline(status, reader)}", reader.paint(status.home, "dim")]
     found = list(facts(status, reader))
     width = max(cells(label) for label, _, _ in found)
     for label, text, how in found:
-        shown = paint(harmless(text, 2000), how, colour) if how else harmless(text, 2000)
+        shown = reader.paint(harmless(text, 2000), how) if how else harmless(text, 2000)
         lines.append(f"  {padded(label, width)}  {shown}".rstrip())
     return "\n".join(lines)
 
