@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from watchdog.errors import WatchdogError
 from watchdog.job import SIGNS, Job, find_job, is_home, profiles
 from watchdog.store.store import store_error
+from watchdog.system import users
 from watchdog.values import TYPE_CHECKING, StrPath, replace
 
 if TYPE_CHECKING:
@@ -65,8 +66,6 @@ def need_home(home: StrPath, instead: str = "give --home DIR or set HERMES_HOME"
         return
     if status.st_uid == os.geteuid():
         raise WatchdogError(f"{home} is yours and may not be read; run: chmod u+rx {home}")
-    from watchdog.system import users  # not at the top: only this error names a user
-
     owner, prefix = users.name_of(status.st_uid), users.command_as(status.st_uid)
     raise WatchdogError(
         f"{home} belongs to {owner} and may not be read; run this as that user: {prefix} hermes-watchdog …"
