@@ -22,7 +22,7 @@ from watchdog.cli.context import (
     typed_code,
 )
 from watchdog.errors import WatchdogError
-from watchdog.job import Job
+from watchdog.job import Job, Run
 from watchdog.model import Outcome, Reason, plain
 from watchdog.model.plan_reasons import Note
 from watchdog.notify.translate import in_english
@@ -180,13 +180,13 @@ def _answer(args: argparse.Namespace) -> int:
     with store_of(job) as store:
         given = GivenAnswer(word, args.command == "approve", person(), COMMAND_LINE)
         answer = approval.answer(store, given, job.now, job.settings.limits)
-        message = _sentence(args, job, answer.reason)
         if not answer.ok or not answer.approved:
-            _say(args, message, answer.ok, answer.plan_id)
+            _say(args, job, answer.reason, answer.ok, answer.plan_id)
             return WELL if answer.ok else WRONG if answer.plan_id else CONFIG
         if not args.json:
-            print(message, flush=True)
-        return _act(args, job, store, answer.plan_id)
+            print(reader_for(job, args.language).reason(answer.reason), flush=True)
+        done = carry_out_now(job, store, answer.plan_id, lambda waits: _say_waits(args, job, waits))
+        return _end(args, job, answer.plan_id, *done)
 
 
 def _need_code(word: str, command: str, jobs: Sequence[Job]) -> None:
@@ -239,25 +239,14 @@ def _ask_person(args: argparse.Namespace, job: Job) -> Stored | None:
     return None
 
 
-def _act(args: argparse.Namespace, job: Job, store: Store, plan_id: int, going_on: bool = False) -> int:
-    """Carry it out here and now, and say what came of it."""
-    if going_on:
-        outcomes, run = resume_now(job, store, plan_id, person())
-    else:
-        outcomes, run = carry_out_now(job, store, plan_id, lambda waits: _say_waits(args, job, waits))
-    # First here: what was done is said even when nothing can be recorded any more.
-    code = _print_outcomes(args, job, outcomes, plan_id)
-    tell_outcomes(outcomes, run)
-    return code
-
-
 def _say_waits(args: argparse.Namespace, job: Job, waits: Outcome) -> None:
     if not args.json:
         reader = reader_for(job, args.language)
         print("\n".join([*outcome_lines((waits,), reader), reader("answering.waits")]), flush=True)
 
 
-def _print_outcomes(args: argparse.Namespace, job: Job, outcomes: tuple[Outcome, ...], plan_id: int) -> int:
+def _end(args: argparse.Namespace, job: Job, plan_id: int, outcomes: tuple[Outcome, ...], run: Run) -> int:
+    """Say what came of a plan, here first: it is said even when nothing can be recorded any more."""
     ok = bool(outcomes) and outcomes[-1].ok
     parts = [
         {
@@ -270,6 +259,7 @@ def _print_outcomes(args: argparse.Namespace, job: Job, outcomes: tuple[Outcome,
     ]
     value = {"plan": plan_id, "ok": ok, "outcomes": parts}
     show(args, value, lambda: outcome_lines(outcomes, reader_for(job, args.language)))
+    tell_outcomes(outcomes, run)
     return WELL if ok else WRONG
 
 
@@ -285,7 +275,7 @@ def run_arm(args: argparse.Namespace) -> int:
     job = job_of(args)
     with store_of(job) as store:
         changed = approval.arm(store, person(), job.now, args.because, args.forget)
-    return _say_armed(args, job, "answering.armed" if changed else "answering.was-armed")
+    return _say(args, job, Reason("answering.armed" if changed else "answering.was-armed"))
 
 
 @command("disarm", BECAUSE)
@@ -298,12 +288,7 @@ def run_disarm(args: argparse.Namespace) -> int:
     reason = plain(args.because) if args.because else Reason(Note.BY_HAND)
     with store_of(job) as store:
         changed = approval.disarm(store, reason, job.now, person())
-    return _say_armed(args, job, "answering.disarmed" if changed else "answering.was-disarmed")
-
-
-def _say_armed(args: argparse.Namespace, job: Job, key: str) -> int:
-    _say(args, reader_anyhow(job, "en" if args.json else args.language)(key), True)
-    return WELL
+    return _say(args, job, Reason("answering.disarmed" if changed else "answering.was-disarmed"))
 
 
 @command("resume", ID)
@@ -318,7 +303,7 @@ def run_resume(args: argparse.Namespace) -> int:
     job = job_of(args)
     with store_of(job) as store:
         _get(store, args.id)
-        return _act(args, job, store, args.id, going_on=True)
+        return _end(args, job, args.id, *resume_now(job, store, args.id, person()))
 
 
 @command("abandon", ID)
@@ -331,8 +316,7 @@ def run_abandon(args: argparse.Namespace) -> int:
     with store_of(job) as store:
         _get(store, args.id)
         outcome = abandon(args.id, store, machine_of(job), person())
-    _say(args, _sentence(args, job, outcome.reason), True, args.id)
-    return WELL
+    return _say(args, job, outcome.reason, plan_id=args.id)
 
 
 def _get(store: Store | None, number: int) -> Stored:
@@ -342,17 +326,11 @@ def _get(store: Store | None, number: int) -> Stored:
     return stored
 
 
-def _sentence(args: argparse.Namespace, job: Job, reason: Reason) -> str:
-    """The reason in the reader's language; for scripts in English."""
-    return (
-        in_english(reason, str(command_of(job)))
-        if args.json
-        else reader_for(job, args.language).reason(reason)
-    )
-
-
-def _say(args: argparse.Namespace, message: str, ok: bool, plan_id: int = 0) -> None:
+def _say(args: argparse.Namespace, job: Job, reason: Reason, ok: bool = True, plan_id: int = 0) -> int:
+    """The reason in the reader's language, also where rules or settings are wrong; for scripts in English."""
     if args.json:
-        print_json({"ok": ok, "says": message, "plan": plan_id or None})
+        says = in_english(reason, str(command_of(job)))
+        print_json({"ok": ok, "says": says, "plan": plan_id or None})
     else:
-        print(message, file=sys.stdout if ok else sys.stderr)
+        print(reader_anyhow(job, args.language).reason(reason), file=sys.stdout if ok else sys.stderr)
+    return WELL
