@@ -110,7 +110,8 @@ def icon(light: Light) -> str:
 
 def _render(template: str, reader: Reader, live: Live | None, **fields: Any) -> str:
     shared = {"reader": reader, "live": live, "style": style(), "style_hash": style_hash()}
-    return environment().get_template(template).render({"icon": "data:,", **shared, **fields})
+    made = reader("report.made", at=clock(reader.now))
+    return environment().get_template(template).render({"icon": "data:,", "made": made, **shared, **fields})
 
 
 def report_page(past: Past, reader: Reader, live: Live | None = None) -> str:
@@ -120,7 +121,6 @@ def report_page(past: Past, reader: Reader, live: Live | None = None) -> str:
         reader,
         live,
         title=reader("report.title", start=clock(past.start)[:10], end=clock(past.end)[:10]),
-        made=reader("report.made", at=clock(past.end)),
         home=past.home,
         numbers=numbers(past, reader),
         summary=summary(past, reader),
@@ -144,7 +144,6 @@ def status_page(status: Status, past: Past, reader: Reader, live: Live | None = 
         reader,
         live,
         title=f"{SYMBOLS[status.light]} {reader(f'page.light.{status.light}')}",
-        made=reader("report.made", at=clock(status.now)),
         home=status.home,
         about=about(status.home),
         icon=icon(status.light),
@@ -218,7 +217,6 @@ def plan_page(card: Any, reader: Reader, live: Live) -> str:
         reader,
         live,
         title=f"{reader('report.plan', plan=card.number)}: {card.title}",
-        made=reader("report.made", at=clock(reader.now)),
         card=card,
     )
 
@@ -233,7 +231,6 @@ def incidents_page(past: Past, number: int, reader: Reader, live: Live) -> str:
         reader,
         live,
         title=reader("report.heading.incidents"),
-        made=reader("report.made", at=clock(reader.now)),
         incidents=[
             incident_card(entry, reader) for entry in incidents[(number - 1) * LISTED : number * LISTED]
         ],
@@ -244,8 +241,7 @@ def incidents_page(past: Past, number: int, reader: Reader, live: Live) -> str:
 
 def message_page(text: str, reader: Reader, live: Live) -> str:
     """One sentence, such as why a request was not accepted."""
-    made = reader("report.made", at=clock(reader.now))
-    return _render("message.html.j2", reader, live, title=reader("status.title"), made=made, text=text)
+    return _render("message.html.j2", reader, live, title=reader("status.title"), text=text)
 
 
 def numbers(past: Past, reader: Reader) -> list[tuple[str, str]]:
