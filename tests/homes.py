@@ -8,7 +8,7 @@ from pathlib import Path
 
 from watchdog.config.cache import load_cached
 from watchdog.config.rules import shipped_vocabulary
-from watchdog.job import load_rules
+from watchdog.job import Job, load_rules
 from watchdog.model import Report
 from watchdog.sources.chat_text import ChatText
 from watchdog.sources.process import Farewells
@@ -40,6 +40,11 @@ def let_others_in(folder: Path) -> None:
     for path in (folder, *folder.parents):
         if not path.stat().st_mode & 0o001:
             path.chmod(0o755)
+
+
+def where(job: Job) -> list[str]:
+    """The options of a command line that name the folders of a job."""
+    return ["--home", job.home_dir, "--config", job.config_dir, "--state", str(job.state.parent)]
 
 
 def chat_text() -> ChatText:

@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from homes import finish_check, let_others_in
+from homes import finish_check, let_others_in, where
 
 from watchdog.approval.record import disarm
 from watchdog.cli import main
@@ -164,8 +164,7 @@ def test_a_log_from_the_future_means_a_wrong_clock_or_zone(job: Job) -> None:
 def test_every_answer_is_said_in_chinese_and_every_command_names_this_home(
     job: Job, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    where = [f"--{name}={job.home.parent / name}" for name in ("home", "config", "state")]
-    main(["doctor", "--language", "zh", *where])
+    main(["doctor", "--language", "zh", *where(job)])
     lines = capsys.readouterr().out.splitlines()
     says = [line for line in lines if line and "→" not in line]
     assert len(says) > 10 and all(re.search("[\u4e00-\u9fff]", line) for line in says), lines
@@ -189,8 +188,7 @@ def test_broken_rules_and_settings_are_told_with_their_lines_and_exit_code_two(
     assert "settings.yaml:1: backups: 'perhaps' is neither true nor false" in found["settings"].says
     assert "mine.yaml:2" in found["rules"].says and found["rules"].fix.endswith(" rules lint")
     assert found["targets"].state == UNKNOWN
-    where = [f"--{name}={job.home.parent / name}" for name in ("home", "config", "state")]
-    assert main(["doctor", *where]) == 2
+    assert main(["doctor", *where(job)]) == 2
     assert "checks failed" in capsys.readouterr().out
 
 
@@ -234,8 +232,7 @@ def test_a_store_from_a_newer_version_is_left_alone_and_said(
         "was written by a newer hermes-watchdog (tables 99" in found["store"].says
         and found["store"].state == BAD
     )
-    where = [f"--{name}={job.home.parent / name}" for name in ("home", "config", "state")]
-    assert main(["plans", *where]) == 2
+    assert main(["plans", *where(job)]) == 2
     assert "upgrade this installation or give another folder with --state DIR" in capsys.readouterr().err
 
 
@@ -336,8 +333,7 @@ def test_a_locale_that_is_not_utf8_gives_a_question_mark_and_no_traceback(job: J
 
 
 def test_no_terminal_means_no_colour_and_no_pause(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
-    where = [f"--{name}={job.home.parent / name}" for name in ("home", "config", "state")]
-    main(["status", *where])
+    main(["status", *where(job)])
     assert "\x1b" not in capsys.readouterr().out
 
 
@@ -349,16 +345,15 @@ def test_a_read_only_state_folder_is_said(job: Job, monkeypatch: pytest.MonkeyPa
 
 
 def test_the_json_of_doctor_and_status_is_json(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
-    where = [f"--{name}={job.home.parent / name}" for name in ("home", "config", "state")]
     for command in ("doctor", "status"):
-        main([command, "--json", *where])
+        main([command, "--json", *where(job)])
         assert isinstance(json.loads(capsys.readouterr().out), dict)
 
 
 def with_settings(job: Job, text: str) -> Job:
     (job.config / "settings.yaml").write_text(text)
-    where = {"home": str(job.home), "config": str(job.config), "state": str(job.state)}
-    return job_of(argparse.Namespace(**where), NOW)
+    folders = {"home": str(job.home), "config": str(job.config), "state": str(job.state)}
+    return job_of(argparse.Namespace(**folders), NOW)
 
 
 TELEGRAM = """

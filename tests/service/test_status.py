@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from homes import BOOK, finish_check
+from homes import BOOK, finish_check, where
 from pages import Page
 
 from watchdog.approval.record import ask, disarm
@@ -240,12 +240,11 @@ def test_a_store_that_cannot_be_read_is_red_and_the_rest_is_still_told(job: Job)
 
 def test_all_profiles_are_told_one_by_one(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
     (job.home / "profiles" / "work" / "logs").mkdir(parents=True)
-    where = [f"--{name}={job.home.parent / name}" for name in ("home", "config", "state")]
     for command in ("status", "doctor", "report"):
-        main([command, "--all-profiles", *where])
+        main([command, "--all-profiles", *where(job)])
         out = capsys.readouterr().out
         assert f"{job.home}" in out and f"{job.home}/profiles/work" in out, command
-    main(["status", "--all-profiles", "--json", *where])
+    main(["status", "--all-profiles", "--json", *where(job)])
     assert [one["home"] for one in json.loads(capsys.readouterr().out)] == [
         str(job.home),
         str(job.home / "profiles" / "work"),
@@ -273,8 +272,7 @@ def test_the_page_says_the_same_and_hostile_text_stays_text(reader) -> None:
 
 
 def test_the_page_is_written_for_its_owner_alone(job: Job, tmp_path: Path, capsys) -> None:
-    where = [f"--{name}={job.home.parent / name}" for name in ("home", "config", "state")]
-    assert main(["status", "--html", str(tmp_path / "s.html"), *where]) == 1
+    assert main(["status", "--html", str(tmp_path / "s.html"), *where(job)]) == 1
     assert (tmp_path / "s.html").stat().st_mode & 0o777 == 0o600
 
 
@@ -287,9 +285,9 @@ def test_the_page_is_written_for_its_owner_alone(job: Job, tmp_path: Path, capsy
     ],
 )
 def test_a_gateway_in_a_container_is_named_with_its_process_outside(language, since, words):
-    where = Reason(Name.CONTAINER, {"container": "hermes-gateway"})
+    name = Reason(Name.CONTAINER, {"container": "hermes-gateway"})
     place = Supervisor(DOCKER, container="hermes-gateway").place(4711)
-    seen = GatewaySeen(True, 4711, since, where, "hermes-gateway", place)
+    seen = GatewaySeen(True, 4711, since, name, "hermes-gateway", place)
     status = replace(WELL, gateway=seen)
     assert words in gateway_text(status, ENGLISH if language == "en" else CHINESE)
 
