@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 
 from watchdog.model import Plan
@@ -15,88 +16,100 @@ SHOWN = 20  # of each kind; the rest is counted
 PAINTS = {Light.GREEN: "good", Light.YELLOW: "medium", Light.RED: "critical"}
 
 
+@dataclass(frozen=True)
+class Fact:
+    """One line of the status."""
+
+    label: str
+    text: str
+    how: str = ""  # its colour
+
+
 def as_text(status: Status, reader: Reader) -> str:
     """The light with its sentence, then one line for each thing that a person asks about."""
     light = reader.paint(f"● {reader(f'status.light.{status.light}')}", PAINTS[status.light])
     lines = [f"{light}  {headline(status, reader)}", reader.paint(status.home, "dim")]
     found = list(facts(status, reader))
-    width = max(cells(label) for label, _, _ in found)
-    for label, text, how in found:
-        shown = reader.paint(harmless(text, 2000), how) if how else harmless(text, 2000)
-        lines.append(f"  {padded(label, width)}  {shown}".rstrip())
+    width = max(cells(fact.label) for fact in found)
+    for fact in found:
+        shown = reader.paint(harmless(fact.text, 2000), fact.how)
+        lines.append(f"  {padded(fact.label, width)}  {shown}".rstrip())
     return "\n".join(lines)
 
 
-def facts(status: Status, reader: Reader) -> Iterator[tuple[str, str, str]]:
-    """(label, text, colour) of each line: the gateway, checks, what is open, what may be done, what is kept."""
+def facts(status: Status, reader: Reader) -> Iterator[Fact]:
+    """The gateway, checks, what is open, what may be done, what is kept."""
     yield from _check_facts(status, reader)
     for incident in status.open[:SHOWN]:
-        yield (
-            reader(f"severity.{incident.severity}"),
-            f"{incident.rule}: {reader.says(incident)}",
-            incident.severity,
-        )
+        text = f"{incident.rule}: {reader.says(incident)}"
+        yield Fact(reader(f"severity.{incident.severity}"), text, incident.severity)
     if len(status.open) > SHOWN:
-        yield "", reader("report.more", count=len(status.open) - SHOWN), ""
+        yield Fact("", reader("report.more", count=len(status.open) - SHOWN))
     yield from _plan_facts(status, reader)
     for source, why in status.blind:
-        yield reader("status.label.blind"), f"{source}: {reader.phrase(why)}", "medium"
+        yield Fact(reader("status.label.blind"), f"{source}: {reader.phrase(why)}", "medium")
     yield from _watch_facts(status, reader)
     for backup in status.backups[:SHOWN]:
         text = f"{backup.database}: {past(backup.at, reader) if backup.at else reader('status.none')}"
-        yield reader("status.label.backup"), text, ""
+        yield Fact(reader("status.label.backup"), text)
 
 
 def page_facts(status: Status, reader: Reader) -> Iterator[tuple[str, str]]:
     """(label, text) of what a page does not show anyway: it has lists of incidents, plans and databases."""
-    for label, text, _ in (*_check_facts(status, reader), *_watch_facts(status, reader)):
-        yield label, text
+    for fact in (*_check_facts(status, reader), *_watch_facts(status, reader)):
+        yield fact.label, fact.text
 
 
-def _check_facts(status: Status, reader: Reader) -> Iterator[tuple[str, str, str]]:
+def _check_facts(status: Status, reader: Reader) -> Iterator[Fact]:
     def label(name: str) -> str:
         return reader(f"status.label.{name}")
 
-    yield label("gateway"), gateway_text(status, reader), ""
+    yield Fact(label("gateway"), gateway_text(status, reader))
     if status.answer or status.gateway:
-        yield label("answer"), answer_text(status, reader), ""
-    yield label("last"), past(status.last, reader) if status.last else reader("status.none-yet"), ""
+        yield Fact(label("answer"), answer_text(status, reader))
+    yield Fact(label("last"), past(status.last, reader) if status.last else reader("status.none-yet"))
     if status.at_work:
-        yield label("working"), status.at_work, ""
-    yield label("next"), next_text(status, reader), "" if status.schedule else "medium"
+        yield Fact(label("working"), status.at_work)
+    yield Fact(label("next"), next_text(status, reader), "" if status.schedule else "medium")
     if status.last_error:
-        yield label("failed"), status.last_error, "high"
+        yield Fact(label("failed"), status.last_error, "high")
     if status.problem:
-        yield label("edit"), status.problem.splitlines()[0], "high"
+        yield Fact(label("edit"), status.problem.splitlines()[0], "high")
     if not status.open and status.last and not status.store_error:
         more = f" ({reader('status.suspected', count=status.suspected)})" if status.suspected else ""
-        yield label("open"), reader("status.nothing") + more, "good"
+        yield Fact(label("open"), reader("status.nothing") + more, "good")
 
 
-def _watch_facts(status: Status, reader: Reader) -> Iterator[tuple[str, str, str]]:
+def _watch_facts(status: Status, reader: Reader) -> Iterator[Fact]:
     def label(name: str) -> str:
         return reader(f"status.label.{name}")
 
-    yield label("acting"), acting_text(status, reader), "high" if status.disarmed else ""
+    yield Fact(label("acting"), acting_text(status, reader), "high" if status.disarmed else "")
     if status.maintenance:
-        yield label("maintenance"), silence_text(status.maintenance, reader), "medium"
+        yield Fact(label("maintenance"), silence_text(status.maintenance, reader), "medium")
     for silence in status.silences[:SHOWN]:
-        yield label("silence"), silence_text(silence, reader, silence.what), ""
+        yield Fact(label("silence"), silence_text(silence, reader, silence.what))
     if status.free is not None:
-        yield label("disk"), reader("status.free", size=size(status.free)), "high" if status.low_disk else ""
+        yield Fact(
+            label("disk"), reader("status.free", size=size(status.free)), "high" if status.low_disk else ""
+        )
 
 
-def _plan_facts(status: Status, reader: Reader) -> Iterator[tuple[str, str, str]]:
+def _plan_facts(status: Status, reader: Reader) -> Iterator[Fact]:
     for number in status.interrupted:
-        yield reader("status.label.plan", plan=number), reader("status.interrupted", plan=number), "high"
+        yield Fact(
+            reader("status.label.plan", plan=number), reader("status.interrupted", plan=number), "high"
+        )
     for stored in status.asked[:SHOWN]:
         fields = {
             "title": reader.plan_title(stored.plan),
             "until": clock(stored.expires_at),
         }
-        yield reader("status.label.plan", plan=stored.id), reader("status.asked", **fields), "medium"
+        yield Fact(reader("status.label.plan", plan=stored.id), reader("status.asked", **fields), "medium")
     for plan in status.unasked[:SHOWN]:
-        yield reader(f"status.label.{'held' if plan.hold else 'next'}"), held_text(plan, reader), "medium"
+        yield Fact(
+            reader(f"status.label.{'held' if plan.hold else 'next'}"), held_text(plan, reader), "medium"
+        )
 
 
 def held_text(plan: Plan, reader: Reader) -> str:
