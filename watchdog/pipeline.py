@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 
 from watchdog import approval, fleet, notify, plan, repair, sqlite, store
 from watchdog.detect.evaluate import Evaluation, Seen, evaluate, lines_by_source
@@ -30,10 +31,9 @@ from watchdog.values import TYPE_CHECKING, replace
 if TYPE_CHECKING:
     from watchdog.approval import ReplyResult
     from watchdog.gateway import Machine
-    from watchdog.repair import Look, LookAgain, RepairJob
+    from watchdog.repair import Look, RepairJob
 
 AT_ONCE = timedelta(0)
-Plans = tuple[Plan, ...]
 
 
 def full_check(run: Run) -> Report:
@@ -71,15 +71,11 @@ def replay(run: Run, first: datetime) -> Report:
     return replace(check(replace(run, store=None), None), start=first)
 
 
-def look_again(run: Run, machine: Machine) -> LookAgain:
-    """How a repair asks what is wrong now, and afterwards what has been wrong since it began."""
-
-    def look(since: datetime | None) -> Look:
-        now = replace(run, now=machine.clock(), rules=run.book.rules)
-        report = check(now, now.start) if since is None else check(replace(now, store=None), since)
-        return repair.Look.of(report, run.book)
-
-    return look
+def look_again(run: Run, machine: Machine, since: datetime | None) -> Look:
+    """What is wrong now, as a repair asks before it begins; with `since`, what has been wrong from then on."""
+    now = replace(run, now=machine.clock(), rules=run.book.rules)
+    report = check(now, now.start) if since is None else check(replace(now, store=None), since)
+    return repair.Look.of(report, run.book)
 
 
 def check(run: Run, start: datetime | None) -> Report:
@@ -150,7 +146,7 @@ def act(report: Report, run: Run) -> Report:
     return replace(report, plans=plans, outcomes=outcomes, cut_off=store.work_left(run.memory)[1])
 
 
-def ask(wrong: Sequence[Incident], unseen: Collection[str], run: Run, machine: Machine) -> Plans:
+def ask(wrong: Sequence[Incident], unseen: Collection[str], run: Run, machine: Machine) -> tuple[Plan, ...]:
     """Propose, and record what may be asked; stop acting first where the repairs do not last."""
     if why := plan.must_disarm(wrong, run.book.recipes, store.history(run.store, run.now), run.now):
         approval.disarm(run.memory, why, run.now)
@@ -159,7 +155,9 @@ def ask(wrong: Sequence[Incident], unseen: Collection[str], run: Run, machine: M
     return approval.submit(run.memory, plans, run.now)
 
 
-def propose(wrong: Sequence[Incident], unseen: Collection[str], run: Run, machine: Machine) -> Plans:
+def propose(
+    wrong: Sequence[Incident], unseen: Collection[str], run: Run, machine: Machine
+) -> tuple[Plan, ...]:
     """The plans for what is open, each with the reason it must wait, if there is one; writes nothing."""
     history = store.history(run.store, run.now, unseen)
     return plan.make_plans(wrong, run.book, history, machine, run.now)
@@ -167,9 +165,8 @@ def propose(wrong: Sequence[Incident], unseen: Collection[str], run: Run, machin
 
 def repair_job(run: Run, machine: Machine) -> RepairJob:
     """What a repair works with: it looks again, and hears a no until it can no longer stop."""
-    return repair.RepairJob(
-        run.memory, machine, look_again(run, machine), lambda: hear(replace(run, now=machine.clock()))
-    )
+    look = partial(look_again, run, machine)
+    return repair.RepairJob(run.memory, machine, look, lambda: hear(replace(run, now=machine.clock())))
 
 
 def tell(report: Report, run: Run) -> Report:

@@ -289,9 +289,8 @@ def test_a_look_tells_which_rules_are_switched_off_and_what_it_could_not_judge(t
     (rules / "crash-loop.yaml").write_text("id: crash-loop\nenabled: false\n")
     (tmp_path / "state.db").mkdir()
     sources = Sources(tmp_path, zone=UTC, stated="running")
-    look = look_again(run_of(load_rules(rules.parent), store, machine.now, sources), machine.world())(
-        machine.now
-    )
+    run = run_of(load_rules(rules.parent), store, machine.now, sources)
+    look = look_again(run, machine.world(), machine.now)
     assert (
         "crash-loop" in look.off
         and "gateway-down" not in look.off
