@@ -11,7 +11,8 @@ import pytest
 from homes import chat_text
 
 from watchdog.gateway import units_of
-from watchdog.sources import journal
+from watchdog.model import Line
+from watchdog.sources import journal, read
 
 LATER = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -84,6 +85,19 @@ def test_a_journal_that_may_not_be_read_is_blind_with_the_reason(journalctl):
         journal.JournalBlind, match=r"insufficient permissions\.; run as a member of systemd-journal"
     ):
         journal.from_journalctl(["a.service"], False, datetime(2026, 1, 1, tzinfo=UTC), LATER, chat_text())
+
+
+@pytest.mark.parametrize("systemd", [True, False])
+def test_the_journal_is_asked_only_where_systemd_is_at_work(home, tmp_path, journalctl, monkeypatch, systemd):
+    folder = home("")
+    (tmp_path / "agent.service").write_text(f"{GATEWAY}Environment=HERMES_HOME={folder}\n")
+    monkeypatch.setenv("SYSTEMD_UNIT_PATH", str(tmp_path))
+    monkeypatch.setattr(read, "SYSTEMD", str(tmp_path if systemd else tmp_path / "gone"))
+    journalctl(f"cat {tmp_path}/journal.txt")
+    (tmp_path / "journal.txt").write_bytes(entry("Started agent.service."))
+    since = datetime(2026, 1, 1, tzinfo=UTC)
+    with read.read_all(read.Sources(folder), {"journal": [Line("journal")]}, since, LATER) as reading:
+        assert [event.text for event in reading.events] == ["Started agent.service."] * systemd
 
 
 def test_an_endless_journal_is_cut_off(journalctl, monkeypatch):

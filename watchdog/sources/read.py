@@ -34,6 +34,7 @@ RESOURCES = ("disk", "memory", "open_files")
 NAMED = ("gateway.log", "agent.log")  # logs that hold user names
 NAME_REACHES = timedelta(minutes=10)  # before the window, for an inbound line that reaches into it
 MINUTE = timedelta(minutes=1)
+SYSTEMD = "/run/systemd/system"  # there as long as systemd manages this machine, sd_booted(3)
 RECORDS_WITHIN = 60.0  # seconds for finding a few records in a day of logs
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _when, _places = attrgetter("at"), itemgetter(0)
@@ -468,12 +469,13 @@ def merged(streams: list[Iterator[list[Event]]]) -> Iterator[list[Event]]:
 def _journal(
     sources: Sources, chat: ChatText, since: datetime | None, now: datetime, reading: Reading
 ) -> Iterator[list[Event]]:
-    """A saved journal when there is one; systemd's when the gateway has a unit and was not running all the
-    time.
+    """A saved journal when there is one; systemd's, where that is at work, when the gateway has a unit and was not running
+    all the time.
     """
     places = [os.path.join(folder, "journal.jsonl") for folder in (sources.home, sources.logs)]
     saved = next((path for path in places if os.path.exists(path)), "")
-    if not saved and (sources.stated or since is None or _ran_all_the_time(sources.home, since)):
+    nothing = sources.stated or not os.path.isdir(SYSTEMD)
+    if not saved and (nothing or since is None or _ran_all_the_time(sources.home, since)):
         return iter(())
     units = [] if saved else gateway.units_of(sources.home, sources.unit)
     if not saved and not units:
