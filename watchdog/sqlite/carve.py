@@ -6,6 +6,7 @@ import struct
 from bisect import bisect_right
 
 from watchdog.sqlite.format import (
+    INT_SIZES,
     TABLE_LEAF,
     Bad,
     Cell,
@@ -60,9 +61,6 @@ def carve(data: bytes, image: Image, layout: Layout, encoding: str) -> list[tupl
     return rows[::-1]
 
 
-_SIZES = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)  # of the numeric types
-
-
 def _adds_up(cell: Cell, most: int) -> bool:
     """Whether a record has at most so many columns, and its header adds up to its size."""
     try:
@@ -75,7 +73,7 @@ def _adds_up(cell: Cell, most: int) -> bool:
             count += 1
             if kind in (10, 11) or count > most:
                 return False
-            total += (kind - 12) // 2 if kind >= 12 else _SIZES[kind]
+            total += (kind - 12) // 2 if kind >= 12 else INT_SIZES[kind]
     except IndexError:
         return False
     return at == end and end + total == cell.size

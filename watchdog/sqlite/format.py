@@ -12,7 +12,7 @@ from watchdog.values import dataclass
 MAGIC = b"SQLite format 3\0"
 INDEX_INTERIOR, TABLE_INTERIOR, INDEX_LEAF, TABLE_LEAF = 2, 5, 10, 13
 SIZES = tuple(1 << bits for bits in range(9, 17))
-_INT_SIZES = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)
+INT_SIZES = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)
 
 
 class Bad(ValueError):
@@ -380,7 +380,7 @@ def read_record(data: bytes, encoding: str = "utf-8") -> list[Value]:
             values.append(struct.unpack_from(">d", data, at)[0])
             at += 8
         elif kind < 10:
-            begin, at = at, at + _INT_SIZES[kind]
+            begin, at = at, at + INT_SIZES[kind]
             values.append(kind - 8 if kind > 7 else int.from_bytes(data[begin:at], "big", signed=True))
         else:
             raise Bad(Detail.RECORD_TYPE)

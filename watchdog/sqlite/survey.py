@@ -13,6 +13,7 @@ from watchdog.sqlite.damaged_file import Opened
 from watchdog.sqlite.format import (
     INDEX_INTERIOR,
     INDEX_LEAF,
+    INT_SIZES,
     TABLE_LEAF,
     Bad,
     SchemaObject,
@@ -409,17 +410,20 @@ def longest_entry(usable: int) -> int:
 
 
 def last_integer(record: bytes) -> int | None:
-    """The last value of a record when it is an integer: the rowid in an entry of an index."""
+    """The last value of a record when it is an integer, and the record as long as it says: the rowid of an entry."""
     try:
         end, at = varint(record, 0)
-        kind = 0
+        kind, size = 0, end
         while at < end:
             kind, at = varint(record, at)
+            size += (kind - 12) // 2 if kind > 11 else INT_SIZES[kind]
     except IndexError:
+        return None
+    if size != len(record):
         return None
     if kind in (8, 9):
         return kind - 8
-    width = (0, 1, 2, 3, 4, 6, 8)[kind] if kind < 7 else 0
+    width = INT_SIZES[kind] if kind < 7 else 0
     return int.from_bytes(record[-width:], "big", signed=True) if width else None
 
 
