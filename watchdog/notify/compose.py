@@ -245,9 +245,9 @@ def facts(subjects: Sequence[Subject], context: MessageContext) -> list[str]:
     """Each fault with its time."""
     lines: list[str] = []
     for subject in subjects[:SHOWN]:
-        said = says(subject, context)
-        said = context.text("line.over", says=said) if subject.over_at else said
-        lines.append(("• " if len(subjects) > 1 else "") + said)
+        line = says(subject, context)
+        line = context.text("line.over", says=line) if subject.over_at else line
+        lines.append(("• " if len(subjects) > 1 else "") + line)
         lines.append(_when(subject, context))
     if len(subjects) > SHOWN:
         lines.append(context.text("line.more", count=len(subjects) - SHOWN))
