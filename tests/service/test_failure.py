@@ -113,6 +113,19 @@ def test_a_damaged_store_is_set_aside_and_started_anew_disarmed_and_told(place, 
     assert "Traceback" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("lose", [noise, cut_short, Path.unlink])
+def test_the_dead_man_ping_says_once_that_the_store_was_lost(tmp_path, lose):
+    with running(Server()) as server:
+        place = Place(tmp_path)
+        settings = f"backups: false\nnotify: {{ping: '{server.url}/x'}}\n"
+        (tmp_path / "config" / "settings.yaml").write_text(settings)
+        for step in (lambda: None, lambda: lose(place.store), lambda: None):
+            step()
+            assert place.run("check") == 0
+    called = [path for _, path, _ in server.requests if not path.endswith("/start")]
+    assert called == ["/x", "/x/fail", "/x"]
+
+
 def blank(path: Path) -> None:
     """A whole database in its place, with none of our tables."""
     path.unlink()

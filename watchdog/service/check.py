@@ -15,7 +15,7 @@ from watchdog.pipeline import full_check
 from watchdog.sqlite import memory
 from watchdog.store import Store
 from watchdog.store.incidents import last_check, last_runs
-from watchdog.store.recovery import has_failed, replace_damaged
+from watchdog.store.recovery import has_failed, lost_since, replace_damaged
 from watchdog.store.store import StoreError, Trouble, store_error
 from watchdog.system.lock import Busy, TooLong, one_at_a_time, time_limit
 from watchdog.values import TYPE_CHECKING, replace
@@ -67,7 +67,8 @@ def _check(job: Job, now: datetime) -> Report:
             else:
                 _ping(job, "fail")
             raise
-        notes = tuple(filter(None, (_ping(job, "ok"), _write_page(job, now))))
+        how = "fail" if job.settings.notify.ping and lost_since(store, before) else "ok"
+        notes = tuple(filter(None, (_ping(job, how), _write_page(job, now))))
     return replace(report, notes=(*report.notes, *notes)) if notes else report
 
 

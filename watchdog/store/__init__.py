@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         work_left,
         worth_telling,
     )
-    from watchdog.store.messages import QUESTIONS
+    from watchdog.store.messages import QUESTIONS, disarmed
     from watchdog.store.migrations import bring_up_to_date
     from watchdog.store.plans import history, note_starts, set_armed
     from watchdog.store.questions import any_asked
@@ -36,7 +36,7 @@ __getattr__ = lazy(
         "work_left",
         "worth_telling",
     ),
-    messages=("QUESTIONS",),
+    messages=("QUESTIONS", "disarmed"),
     migrations=("bring_up_to_date",),
     plans=("history", "note_starts", "set_armed"),
     questions=("any_asked",),

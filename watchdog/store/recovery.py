@@ -23,6 +23,7 @@ from watchdog.system.lock import take
 from watchdog.values import Any, StrPath, dataclass, field, replace
 
 ROOM = 4096  # bytes; one block of any disk
+GONE, OLDER, REPLACED = LOST = ("store.gone", "store.older", "store.replaced")  # why it is disarmed
 EDIT = "edit-"  # begins the name of a failure that does not keep checks from being made
 
 
@@ -32,7 +33,7 @@ def open_store(path: StrPath, now: datetime) -> Store:
     """
     known = read_marker(marker_path(path))
     if known is not None and not is_there(path):
-        return _disarmed(path, Reason("store.gone"), now)
+        return _disarmed(path, Reason(GONE), now)
     try:
         store = _open(path)
     except StoreError as error:
@@ -40,7 +41,7 @@ def open_store(path: StrPath, now: datetime) -> Store:
             raise
         return _open(path)
     if known is not None and not goes_on(store, known.lines, known.head):
-        disarm(store, Reason("store.older", {"line": known.lines}), now)
+        disarm(store, Reason(OLDER, {"line": known.lines}), now)
     _note(store)
     return store
 
@@ -102,6 +103,12 @@ def disarm(store: Store, why: Reason, now: datetime, by: str = "hermes-watchdog"
     return changed
 
 
+def lost_since(store: Store, before: datetime | None) -> bool:
+    """Whether the store was lost after the last check, and no person has armed it since."""
+    off = store_package.disarmed(store)
+    return off is not None and off.why.key in LOST and (before is None or before < off.at)
+
+
 def replace_damaged(path: StrPath, now: datetime) -> str | None:
     """Set a damaged store aside and start anew, disarmed; where it is kept, None for a whole one."""
     with _alone(path):
@@ -118,7 +125,7 @@ def replace_damaged(path: StrPath, now: datetime) -> str | None:
             raise WatchdogError(
                 f"the store {path} is damaged and cannot be set aside: {error.strerror}"
             ) from None
-        _disarmed(path, Reason("store.replaced", {"name": os.path.basename(aside)}), now).close()
+        _disarmed(path, Reason(REPLACED, {"name": os.path.basename(aside)}), now).close()
         return aside
 
 
