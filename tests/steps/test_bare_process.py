@@ -26,7 +26,7 @@ from watchdog.config.settings import Limits, Settings
 from watchdog.gateway.machine import GatewayProcess, look_at_gateway, measure_machine
 from watchdog.gateway.machine import Machine as RealMachine
 from watchdog.gateway.probe import inside_gateway
-from watchdog.gateway.supervisor import PROCESS
+from watchdog.gateway.supervisor import PROCESS, Supervisor
 from watchdog.notify.translate import in_english
 from watchdog.repair import carry_out, verify
 from watchdog.sources.read import Sources, starts_in_log
@@ -322,3 +322,11 @@ def test_a_checkout_inside_the_home_is_started_as_its_owner_and_never_as_root(ho
     seen = look_at_gateway(home)
     assert seen.alive and os.stat(f"/proc/{seen.pid}").st_uid == 65534
     assert os.readlink(f"/proc/{seen.pid}/cwd") == str(checkout)
+
+
+def test_a_home_that_was_given_to_another_user_since_the_yes_starts_nothing(home):
+    approved = Supervisor(PROCESS, argv=("/opt/hermes", "gateway", "run"), uid=home.stat().st_uid + 1)
+    world = RealMachine(home, home.parent / "state", approved)
+    outcome = gateway.run(gateway.Args("start"), world)
+    assert not outcome.ok and "belongs to another user than when it was approved" in said(outcome)
+    assert look_at_gateway(home).alive is False

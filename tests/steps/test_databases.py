@@ -7,9 +7,10 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from machines import Machine, said
+from machines import START, Machine, said
 
 from watchdog.errors import WatchdogError
+from watchdog.notify.translate import read_words, sentence
 from watchdog.steps import add_column, heal_database, set_aside
 from watchdog.steps.databases import database
 
@@ -54,6 +55,16 @@ def test_symbolic_links_lead_nowhere(world, tmp_path, kind):
         outcome = kind.run(kind.Args(name), world)
         assert not outcome.ok and "symbolic link" in said(outcome)
     assert outside.read_bytes() == before and os.path.islink(world.home / "state.db")
+
+
+def test_why_a_file_is_not_touched_is_said_in_the_language_of_its_reader(world):
+    for name, english, chinese in (
+        ("/etc/other.db", "only databases of this home are touched", "只处理这个目录里的数据库"),
+        ("gone.db", "is not there any more", "已经不在了"),
+    ):
+        outcome = set_aside.run(set_aside.Args(name), world)
+        assert english in said(outcome)
+        assert chinese in sentence(outcome.reason, read_words("zh"), START)
 
 
 def test_a_folder_or_a_pipe_with_the_name_of_a_database_is_not_one(world):

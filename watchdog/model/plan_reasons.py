@@ -211,6 +211,8 @@ class Failed(StrEnum):
     EXIT_CODE = "failed.exit-code"
     STILL_RUNS = "failed.still-runs"
     NO_NEW_PROCESS = "failed.no-new-process"
+    OTHER_OWNER = "failed.other-owner"
+    NO_OWNER = "failed.no-owner"
     FILE_UNTOUCHED = "failed.file-untouched"
     LOOK_AT_FILE = "failed.look-at-file"
     NOT_HEALED = "failed.not-healed"

@@ -8,7 +8,6 @@ import signal
 from datetime import timedelta
 from typing import NoReturn
 
-from watchdog.errors import WatchdogError
 from watchdog.gateway.command import folder_for, gateway_command
 from watchdog.gateway.machine import GatewayProcess, Machine
 from watchdog.model import Outcome, Reason
@@ -89,16 +88,22 @@ def _gone(machine: Machine, gateway: GatewayProcess, within: timedelta) -> bool:
     return machine.wait_for(ended, within, every=0.1) is not None
 
 
-def start(machine: Machine) -> None:
-    """Detached, not our child, as the owner of the home; never as root for someone else's home."""
+def start(machine: Machine) -> Reason | None:
+    """Detached, not our child, as the owner of the home; never as root for someone else's home.
+
+    Gives why it was not started; whether a gateway came up is for the caller to see.
+    """
     owner = os.stat(machine.home).st_uid
     # Looked at once, approved, and kept: a home that is exchanged for one of root's while we wait starts
     # nothing as root.
     if machine.supervisor.uid not in (None, owner):
-        raise WatchdogError(
-            f"{machine.home} belongs to another user than when it was approved; the gateway was not started"
-        )
-    record = _record(owner) if os.getuid() == 0 and owner != 0 else None
+        return Reason(Failed.OTHER_OWNER, {"home": str(machine.home)})
+    record = None
+    if os.getuid() == 0 and owner != 0:
+        try:
+            record = pwd.getpwuid(owner)
+        except KeyError:
+            return Reason(Failed.NO_OWNER, {"uid": str(owner)})
     env = surroundings(dict(os.environ), machine.kept.get("env") or {}, record)
     env["HERMES_HOME"] = str(machine.home)
     machine.kept["started"] = True
@@ -107,6 +112,7 @@ def start(machine: Machine) -> None:
     if child == 0:
         _become(machine.supervisor.argv, env, folder, record)
     os.waitpid(child, 0)
+    return None
 
 
 def surroundings(
@@ -145,15 +151,6 @@ def _become(
         os.execve(argv[0], argv, env)
     finally:
         os._exit(127)  # no one hears us; that no gateway came up is seen and told by the one who waits
-
-
-def _record(uid: int) -> pwd.struct_passwd:
-    try:
-        return pwd.getpwuid(uid)
-    except KeyError:
-        raise WatchdogError(
-            f"the owner of the home (uid {uid}) is not in the user database; the gateway was not started"
-        ) from None
 
 
 def _surroundings(pid: int) -> tuple[dict[str, str], str]:

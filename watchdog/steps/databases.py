@@ -9,10 +9,22 @@ from pathlib import Path
 
 from watchdog.config.yaml import Section
 from watchdog.errors import WatchdogError
-from watchdog.model import Outcome, Reason, plain
+from watchdog.model import Outcome, Reason, Sentence, plain
 from watchdog.model.plan_reasons import Describe, Failed
 from watchdog.steps.common import check_holes, failed, written
 from watchdog.values import dataclass
+
+
+class NotTouched(Sentence):
+    """Why a file is not touched as a database of this home."""
+
+    # fmt: off
+    OUTSIDE = "untouched.outside", "{name} is outside {home}; only databases of this home are touched"
+    NO_NAME = "untouched.no-name", "{name} is not the name of a database in {home}"
+    GONE = "untouched.gone", "{path} is not there any more"
+    LINK = "untouched.link", "{path} is a symbolic link; it could lead anywhere, so it is not touched"
+    NO_FILE = "untouched.no-file", "{path} is not a plain file"
+    # fmt: on
 
 
 @dataclass(frozen=True)
@@ -52,9 +64,9 @@ def database(name: str, home: Path, there: bool = True) -> Path:
     try:
         inside = path.relative_to(home if path.is_relative_to(home) else root)
     except ValueError:
-        raise WatchdogError(f"{name} is outside {home}; only databases of this home are touched") from None
+        raise WatchdogError(NotTouched.OUTSIDE(name=name, home=str(home))) from None
     if ".." in inside.parts or not inside.parts or not inside.name.endswith(".db"):
-        raise WatchdogError(f"{name} is not the name of a database in {home}")
+        raise WatchdogError(NotTouched.NO_NAME(name=name, home=str(home)))
     walked = root
     for part in inside.parts:
         walked = walked / part
@@ -62,10 +74,10 @@ def database(name: str, home: Path, there: bool = True) -> Path:
             mode = os.lstat(walked).st_mode
         except FileNotFoundError:
             if there:
-                raise WatchdogError(f"{walked} is not there any more") from None
+                raise WatchdogError(NotTouched.GONE(path=str(walked))) from None
             return root / inside
         if stat.S_ISLNK(mode):
-            raise WatchdogError(f"{walked} is a symbolic link; it could lead anywhere, so it is not touched")
+            raise WatchdogError(NotTouched.LINK(path=str(walked)))
         if walked == root / inside and not stat.S_ISREG(mode):
-            raise WatchdogError(f"{walked} is not a plain file")
+            raise WatchdogError(NotTouched.NO_FILE(path=str(walked)))
     return root / inside

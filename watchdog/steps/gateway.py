@@ -128,9 +128,10 @@ def _bare(args: Args, machine: Machine, before: GatewayProcess) -> Outcome:
         stopped = bare.stop(machine, before)
         if not stopped.ok or args.do == "stop":
             return stopped
-    if not machine.supervisor.by_signal:  # s6 starts it by itself
-        bare.start(machine)
-    return _up(Reason(What(f"what.{args.do}")), machine, before)
+    what = Reason(What(f"what.{args.do}"))
+    if not machine.supervisor.by_signal and (why := bare.start(machine)):  # s6 starts it by itself
+        return failed(what, why)
+    return _up(what, machine, before)
 
 
 def _is_new(seen: GatewayProcess, before: GatewayProcess) -> bool:
