@@ -836,7 +836,7 @@ def test_a_database_that_a_process_has_open_is_not_set_aside(tmp_path):
         outcome = set_aside.run(set_aside.Args("state.db"), Machine(tmp_path).world())
         other.kill()
     assert not outcome.ok and path.exists()
-    assert f"process {other.pid} (sleep) has it open; stop it first; file untouched" in said(outcome)
+    assert f"process {other.pid} (sleep) has state.db open; stop it first; file untouched" in said(outcome)
 
 
 def test_a_command_runs_through_the_world_with_its_time_limit(tmp_path):
