@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from watchdog.approval import record as approval
+from watchdog.approval import record
 from watchdog.approval.channels import base as channels
 from watchdog.model import Outcome, OutcomeKind, Plan, plain
 from watchdog.model.plan_reasons import End, Lapse
@@ -32,7 +32,7 @@ def close_questions(
 
     Gives the plans that were carried out, with their outcomes, and lines about places that were not reached.
     """
-    approval.expire(messenger.store, messenger.now)
+    record.expire(messenger.store, messenger.now)
     ended: list[Proposal] = []
     notes: list[str] = []
     for question in questions.open_questions(messenger.store):

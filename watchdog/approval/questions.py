@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import unquote
 
-from watchdog.approval import record as approval
+from watchdog.approval import record
 from watchdog.approval.channels import base as channels
 from watchdog.approval.channels.base import ChannelError, QuestionText
 from watchdog.approval.channels.own_bot import refused
@@ -19,10 +19,7 @@ from watchdog.errors import WatchdogError
 from watchdog.model import Notification, OutcomeKind, Plan, Report
 from watchdog.notify.choose import Proposal
 from watchdog.notify.deliver import Messenger, OnTheHost, Queue
-from watchdog.notify.plan_lines import (
-    HowToAnswer,
-    how_to_answer,
-)
+from watchdog.notify.plan_lines import HowToAnswer, how_to_answer
 from watchdog.notify.sanitize import CODE, fit, full_text
 from watchdog.store import Store, messages, questions
 from watchdog.store import plans as rows
@@ -67,7 +64,7 @@ def proposals(report: Report, ended: Sequence[Proposal], messenger: Messenger) -
             if ask and may_ask(store, plan, now):
                 # The record comes first, and the question carries the number it got there; none while another
                 # check is carrying out a plan.
-                number = approval.ask(store, plan, now)
+                number = record.ask(store, plan, now)
                 found.append(Proposal(replace(plan, id=number), ask=bool(number)))
             else:
                 found.append(Proposal(plan))
@@ -168,7 +165,7 @@ def _leads_to(url: str, address: tuple[str, ...]) -> bool:
 
 def on_the_host(question: Question, messenger: Messenger) -> tuple[str, ...]:
     """How to answer in a shell."""
-    code = approval.new_code(messenger.store, question.plan.id, approval.COMMAND_LINE, messenger.now)
+    code = record.new_code(messenger.store, question.plan.id, record.COMMAND_LINE, messenger.now)
     return tuple(how_to_answer(HowToAnswer(code, question.expires_at, "shell"), messenger.context))
 
 
@@ -216,7 +213,7 @@ def _ask_in(channel: Channel, asking: Asking) -> tuple[list[Place], list[str]]:
     except WatchdogError as error:
         return [], [f"not asked at {channel.kind}: {fit(str(error))}"]
     for name in kind.places(channel):
-        code = approval.new_code(store, asking.question.plan.id, name, now)
+        code = record.new_code(store, asking.question.plan.id, name, now)
         asked = _asked(code, channel, asking)
         stored = rows.get(store, asking.question.plan.id)
         asked = replace(asked, plan=stored.plan if stored else None, lasts=asking.question.expires_at - now)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 
-from watchdog.approval import record as approval
+from watchdog.approval import record
 from watchdog.approval.channels import base as channels
 from watchdog.approval.channels.base import LONG, ChannelError, Collected, Reply
 from watchdog.approval.ends import answered_text, close, is_drill, tell_places
@@ -146,14 +146,14 @@ def check_replies(
         if reply.seen and (own is None or own.plan.home != reply.seen.home):
             continue  # another home of this host hears the same mailbox
         by = names.get(reply.who, "")
-        give = partial(approval.GivenAnswer, allowed=tuple(names.values()))
+        give = partial(record.GivenAnswer, allowed=tuple(names.values()))
         if not by:
             strangers += 1
             if answer and strangers <= STRANGERS:
                 # Recorded and turned away without a look at the code: a wrong one must not lock the others out.
                 who = reply.who if reply.who.startswith("@") else alias(reply.who)
                 given = give(answer.code, answer.yes, who, reply.place)
-                approval.answer(messenger.store, given, messenger.now)
+                record.answer(messenger.store, given, messenger.now)
         elif not no and tries >= TRIES:
             skipped += 1
         elif answer is None:
@@ -167,7 +167,7 @@ def check_replies(
         else:
             tries += not no
             given = give(answer.code, answer.yes, by, reply.place)
-            made = approval.answer(messenger.store, given, messenger.now, limits)
+            made = record.answer(messenger.store, given, messenger.now, limits)
             results.append(ReplyResult(reply, made.ok, made.reason, answer.yes, by, made.plan_id))
     if strangers:
         noun = "answer" if strangers == 1 else "answers"

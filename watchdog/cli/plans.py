@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from watchdog.approval import record as approval
+from watchdog.approval import record
 from watchdog.approval.record import COMMAND_LINE, LENGTH, GivenAnswer
 from watchdog.cli.command import command, flag, number_of, option
 from watchdog.cli.context import (
@@ -114,7 +114,7 @@ def run_plan(args: argparse.Namespace) -> int:
     if args.code:
         _need_open(stored, job)
         with store_of(job) as writable:
-            code = approval.new_code(writable, stored.id, COMMAND_LINE, job.now)
+            code = record.new_code(writable, stored.id, COMMAND_LINE, job.now)
     steps = rows.steps_of(store, stored.id)
     value = {
         **stored_json(stored),
@@ -171,15 +171,15 @@ def _answer(args: argparse.Namespace) -> int:
         if chosen is None:
             return WRONG
         with store_of(job) as store:
-            word = approval.new_code(store, chosen.id, COMMAND_LINE, job.now)
+            word = record.new_code(store, chosen.id, COMMAND_LINE, job.now)
     else:
         word = typed_code(args)
         jobs = sibling_jobs(job) if args.home is None else [job]
         _need_code(word, args.command, jobs)
-        job = _first(jobs, lambda store: approval.knows(store, word))
+        job = _first(jobs, lambda store: record.knows(store, word))
     with store_of(job) as store:
         given = GivenAnswer(word, args.command == "approve", person(), COMMAND_LINE)
-        answer = approval.answer(store, given, job.now, job.settings.limits)
+        answer = record.answer(store, given, job.now, job.settings.limits)
         if not answer.ok or not answer.approved:
             _say(args, job, answer.reason, answer.ok, answer.plan_id)
             return WELL if answer.ok else WRONG if answer.plan_id else CONFIG
@@ -274,7 +274,7 @@ def run_arm(args: argparse.Namespace) -> int:
     """
     job = job_of(args)
     with store_of(job) as store:
-        changed = approval.arm(store, person(), job.now, args.because, args.forget)
+        changed = record.arm(store, person(), job.now, args.because, args.forget)
     return _say(args, job, Reason("answering.armed" if changed else "answering.was-armed"))
 
 
@@ -287,7 +287,7 @@ def run_disarm(args: argparse.Namespace) -> int:
     job = job_of(args)
     reason = plain(args.because) if args.because else Reason(Note.BY_HAND)
     with store_of(job) as store:
-        changed = approval.disarm(store, reason, job.now, person())
+        changed = record.disarm(store, reason, job.now, person())
     return _say(args, job, Reason("answering.disarmed" if changed else "answering.was-disarmed"))
 
 
