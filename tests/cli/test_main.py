@@ -113,7 +113,7 @@ def test_a_folder_without_logs_is_a_clear_message(typed, tmp_path):
         (["check", "--port", "1"], "there is no option '--port'; there are --help, --dry-run"),
         (["serve", "--port", "1"], "did you mean '--listen'?"),
         (["disarm", "--reason", "x"], "did you mean '--because'?"),
-        (["gateway", "restart"], "hermes gateway restart"),
+        (["gateway", "restart"], "What runs it here, to do it yourself"),
         (["logs"], "hermes-watchdog replay ~/.hermes"),
         (["plan"], "PLAN is missing; see: "),
         (["incident"], " incidents"),

@@ -29,7 +29,7 @@ HINTS = {
     ("log", "logs", "tail"): "what the logs mean: hermes-watchdog incidents, or hermes-watchdog replay ~/.hermes; "
     "the logs themselves are in ~/.hermes/logs",
     ("restart", "reload", "kill", "gateway"): "the watchdog restarts the gateway only by a plan that you approve: "
-    "hermes-watchdog plans. Yourself: hermes gateway restart",
+    "hermes-watchdog plans. What runs it here, to do it yourself: hermes-watchdog doctor",
     ("start", "daemon", "watch", "monitor"): "to watch in this terminal: hermes-watchdog run; "
     "to watch always: hermes-watchdog install --cron. The gateway itself: hermes gateway run",
     ("stop", "disable", "quit"): "no more checks: hermes-watchdog uninstall; watch but do not act: "
@@ -37,8 +37,8 @@ HINTS = {
     ("pause", "mute", "snooze", "ack"): "for one rule: hermes-watchdog silence RULE --for 2h --because WHY; "
     "for everything: hermes-watchdog maintenance on --for 2h",
     ("enable", "schedule", "cron", "timer"): "hermes-watchdog install --cron",
-    ("config", "configure", "configuration", "setting", "options"): "every setting and its default: "
-    "hermes-watchdog settings show; a guided start: hermes-watchdog setup",
+    ("config", "configure", "configuration", "setting", "options", "set", "edit"): "every setting and its default: "
+    "hermes-watchdog settings show; a guided start: hermes-watchdog setup; to edit yours: hermes-watchdog doctor names the file",
     ("init", "wizard", "onboard"): "hermes-watchdog setup",
     ("heal", "repair", "fix", "recover"): "a database: hermes-watchdog db heal FILE --dry-run; "
     "the watchdog's own memory: hermes-watchdog store repair; a proposed plan: hermes-watchdog approve",
@@ -169,6 +169,10 @@ class Parser(argparse.ArgumentParser):
             choices = [str(choice) for choice in action.choices]
             near = [part for part in (PART_SYNONYMS.get(str(value)),) if part in choices]
             near = near or _nearest(str(value), choices)
+            if choices == ["show"] and not near:  # of settings: a file, which people edit
+                self.error(
+                    f"there is no '{value}' here; see: {program()} settings show; yours are in settings.yaml"
+                )
             if "on" in choices and re.fullmatch(r"\d+[smhd]", str(value)):
                 near = [f"on --for {value}"]
             instead = (
