@@ -13,7 +13,8 @@ from pathlib import Path
 
 import inject
 
-from watchdog.sqlite.format import Bad, Cell, read_cell, read_header, read_page
+from watchdog.sqlite.format import Bad, Cell, read_cell, read_page
+from watchdog.sqlite.header import read_header
 
 SECTOR = 512
 

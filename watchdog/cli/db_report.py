@@ -156,8 +156,9 @@ def closing(report: HealReport, reader: Reader) -> str:
     if report.dry_run:
         would = "db.would-save-all" if report.nothing_lost else "db.would-save"
         saved = reader(would, rows=_rows(report.there - report.lost, reader))
-        parts = [reader("db.dry-run"), saved, *(() if report.nothing_lost else parts)]
-        return reader("check.and").join(parts)
+        lost = [] if report.nothing_lost else parts
+        how = reader("db.do-it", path=shown(report.path))
+        return reader("check.and").join([reader("db.dry-run"), saved, *lost, how])
     if report.tables and not report.nothing_lost and not report.uncounted:
         parts.append(reader("db.rest"))
     if report.quarantine:

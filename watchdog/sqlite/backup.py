@@ -127,7 +127,7 @@ def snapshot(
                     os.unlink(old.file)
             return report
     except OSError as error:
-        return cannot(why_of(error))
+        return cannot(why_of(error, real))
     except WatchdogError as error:
         return cannot(str(error))
 

@@ -14,17 +14,16 @@ from watchdog.sqlite.format import (
     SIZES,
     TABLE_LEAF,
     Bad,
-    Header,
     Image,
     Overlay,
     SchemaObject,
     payload,
     read_cell,
-    read_header,
     read_page,
     read_record,
     schema_row,
 )
+from watchdog.sqlite.header import Header, read_header
 from watchdog.sqlite.journal import Journal, read_journal
 from watchdog.sqlite.notes import RepairNote, note
 from watchdog.sqlite.page_scan import UNKNOWN, Pages, Tree

@@ -8,7 +8,7 @@ import sqlite3
 import struct
 import tempfile
 import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from itertools import islice
 
 from watchdog.errors import WatchdogError
@@ -74,8 +74,7 @@ def inspect(path: str, fts_up_to: int = FTS_UP_TO, tries: int = 3) -> Deep:
 def _inspect(path: str, where: str, mode: str, fts_up_to: int) -> Deep:
     folder, version = os.path.dirname(path), sqlite3.sqlite_version
     torn = _torn_wal(path)
-    db = connect(where, mode)
-    try:
+    with closing(connect(where, mode)) as db:
         try:
             db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         except sqlite3.Error as error:
@@ -85,17 +84,12 @@ def _inspect(path: str, where: str, mode: str, fts_up_to: int) -> Deep:
         has_fts = bool(full_text.fills(checks.schema(db)))
         rows = checks.integrity(db) or foreign_rows(path) or _ignored_wal(path) or _ignored_journal(path)
         fts, counted, orphans = _count(db, folder)
-    finally:
-        db.close()
     says = []
     doubts: list[tuple[str, int, str]] = []
     size = os.path.getsize(path)
     if not rows and size <= fts_up_to:
-        reader = connect(where, mode)
-        try:
+        with closing(connect(where, mode)) as reader:
             doubts = content.doubts(reader) or _zeroed(path)
-        finally:
-            reader.close()
     if rows or not has_fts:
         pass
     elif size > fts_up_to > 0:
@@ -192,14 +186,11 @@ def fts_on_copy(where: str, mode: str) -> list[str] | None:
     try:
         if (free_bytes(folder) or 0) < 2 * os.path.getsize(where) + (64 << 20):
             return None
-        source, copy = connect(where, mode), connect(os.path.join(folder, "copy.db"), "mode=rwc")
-        try:
+        to = os.path.join(folder, "copy.db")
+        with closing(connect(where, mode)) as source, closing(connect(to, "mode=rwc")) as copy:
             source.backup(copy, pages=-1)
             copy.execute("PRAGMA synchronous=OFF")
             return list(full_text.fts_content(copy))
-        finally:
-            source.close()
-            copy.close()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from watchdog.model import Reason
 from watchdog.sqlite.faults import Detail, Fault, fault, sentence
-from watchdog.sqlite.format import Header, SchemaObject
+from watchdog.sqlite.format import SchemaObject
+from watchdog.sqlite.header import Header
 from watchdog.sqlite.lineage import Numbering, began_anew
 from watchdog.sqlite.schema import CORE, columns_of, is_virtual
 from watchdog.values import TYPE_CHECKING, dataclass, field

@@ -206,14 +206,14 @@ class _Healing:
             self._refuse(before, dry_run)
             return self._heal(before, dry_run)
         except (OSError, sqlite3.Error) as error:
-            raise refused(Refusal.UNTOUCHED, self.path, why_of(error)) from error
+            raise refused(Refusal.UNTOUCHED, self.path, why_of(error, self.path)) from error
         finally:
             swap.clean(self.path)
 
     def _refuse(self, before: Verdict, dry_run: bool) -> None:
         """Everything that speaks against touching the file."""
         if before.grade == "unknown":
-            raise refused(Refusal.UNTOUCHED, self.path, before.fault)
+            raise refused(Refusal.NOT_CHANGED, self.path, before.fault)
         swap.refuse_if_open(self.path, None if dry_run else self.now)
         folder = os.path.dirname(self.path)
         if not os.access(folder, os.W_OK) or os.statvfs(folder).f_flag & os.ST_RDONLY:

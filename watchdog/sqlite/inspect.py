@@ -26,17 +26,16 @@ from watchdog.sqlite.format import (
     ENCODINGS,
     TABLE_LEAF,
     Bad,
-    Header,
     Image,
     Overlay,
     Page,
     SchemaObject,
     read_cell,
-    read_header,
     read_record,
     read_schema,
 )
-from watchdog.sqlite.grade import NO_DRIFT, Deep, Drift, Observation, Verdict, drift, grade
+from watchdog.sqlite.grade import NO_DRIFT, Deep, Drift, Observation, Verdict, drift, grade, size_faults
+from watchdog.sqlite.header import Header, read_header
 from watchdog.sqlite.journal import Journal, read_journal
 from watchdog.sqlite.lineage import numbering
 from watchdog.sqlite.schema import CORE, NEWEST_STATE_VERSION, is_making, is_virtual, kind_of, nearest
@@ -52,6 +51,15 @@ __all__ = ["Verdict", "look", "observe"]
 PAUSE = 0.03  # seconds between two looks at a fault
 TRIES = 10  # looks at a fault while the file is written
 MOST_FRAMES = 2000  # of a WAL without a live index: what a quick look walks through
+
+
+_KINDS = {
+    stat.S_IFDIR: Detail.FOLDER,
+    stat.S_IFIFO: Detail.FIFO,
+    stat.S_IFSOCK: Detail.SOCKET,
+    stat.S_IFCHR: Detail.DEVICE,
+    stat.S_IFBLK: Detail.DEVICE,
+}
 
 
 class RepairState(StrEnum):
@@ -73,23 +81,16 @@ def look(
     """
     path = os.fspath(path)
     if os.environ.get("_HERMES_GATEWAY") == "1":
-        return Verdict(
-            path,
-            "unknown",
-            Detail.IN_GATEWAY(),
-            sqlite=sqlite3.sqlite_version,
-        )
+        return Verdict(path, "unknown", Detail.IN_GATEWAY(), sqlite=sqlite3.sqlite_version)
     if taken is None:
         taken = holders.scan(frozenset([os.path.basename(os.path.realpath(path))]))
-    seen = observe(path, taken)
-    tries, before, now = 0, None, stamps_of(path) if _bad(seen) else None
-    while _bad(seen) and before != now and tries < TRIES:
-        # A writer may have been half way through; a fault is one that is still there without a write, or
-        # that stays.
+    seen, found, before = observe(path, taken), None, None
+    for _ in range(TRIES):
+        # A writer may have been half way through; a fault is one that is still there without a write, or that stays.
+        if not _bad(seen) or before == (now := stamps_of(path)):
+            break
         time.sleep(PAUSE)
-        seen = observe(path, taken)
-        tries, before, now = tries + 1, now, stamps_of(path)
-    found = None
+        seen, before = observe(path, taken), now
     if deep and seen.size and not seen.unknown and (seen.wal_saves or not seen.header_fault):
         if deep is True:
             deep = sqlite.examine  # loads SQLite's own checks, which a quick look skips
@@ -107,32 +108,27 @@ def lack(kind: str, schema: Sequence[SchemaObject], reference: Reference | None)
     A schema hardly ever changes, and comparing it is most of a look: one that lacks nothing is memory.
     """
     ours = reference is None or kind not in reference.objects
-    digest = _digest(kind, schema) if schema and ours else b""
+    named = [(entry.type, entry.name, entry.sql) for entry in schema]
+    said = repr([kind, *sorted(named)]).encode("utf-8", "surrogatepass")
+    digest = blake2b(said, digest_size=32).digest() if schema and ours else b""
     if digest in memory.schemas:
         return NO_DRIFT, memory.schemas[digest]
     if schema and ours:
-        reference = nearest(kind, [(entry.type, entry.name, entry.sql) for entry in schema])
+        reference = nearest(kind, named)
     found, name = drift(reference, kind, schema), reference.name if reference else ""
     if digest and found == NO_DRIFT:
         memory.note_schema(digest, name)
     return found, name
 
 
-def _digest(kind: str, schema: Sequence[SchemaObject]) -> bytes:
-    parts = [kind, *sorted((entry.type, entry.name, entry.sql) for entry in schema)]
-    return blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=32).digest()
-
-
 def _bad(seen: Observation) -> bool:
-    header = seen.header
-    short = (
-        header
-        and header.counts_itself
-        and not seen.wal_size
-        and not seen.journal
-        and seen.size // header.page_size != header.pages
+    return bool(
+        seen.header_fault
+        or seen.schema_fault
+        or seen.bad_roots
+        or seen.stale_wal
+        or next(size_faults(seen), None)
     )
-    return bool(seen.header_fault or seen.schema_fault or seen.bad_roots or seen.stale_wal or short)
 
 
 def observe(path: str, taken: holders.Scan | None = None, tries: int = TRIES) -> Observation:
@@ -142,27 +138,13 @@ def observe(path: str, taken: holders.Scan | None = None, tries: int = TRIES) ->
         status = os.stat(path)
     except FileNotFoundError:
         if os.path.islink(path):
-            return replace(
-                seen,
-                unknown=Detail.DANGLING_LINK(
-                    path=repr(os.readlink(path)),
-                ),
-            )
+            return replace(seen, unknown=Detail.DANGLING_LINK(path=repr(os.readlink(path))))
         return replace(seen, absent=True, wal_size=_size(path + "-wal"), deleted=_deleted(path, taken))
     except OSError as error:
         return replace(seen, unknown=Detail.CANNOT_SEE(why=error.strerror or str(error)))
     if not stat.S_ISREG(status.st_mode):
-        what = {
-            stat.S_IFDIR: "a directory",
-            stat.S_IFIFO: "a FIFO",
-            stat.S_IFSOCK: "a socket",
-            stat.S_IFCHR: "a device",
-            stat.S_IFBLK: "a device",
-        }.get(stat.S_IFMT(status.st_mode), "no file")
-        return replace(
-            seen,
-            unknown=Detail.NO_FILE(what=what),
-        )
+        what = _KINDS.get(stat.S_IFMT(status.st_mode), Detail.ODD_FILE)()
+        return replace(seen, unknown=Detail.NO_FILE(what=what))
     real = os.path.realpath(path)
     seen = replace(
         seen,
@@ -214,17 +196,12 @@ def _read(seen: Observation, fd: int, path: str, files: ExitStack) -> Observatio
     except Bad:
         fresh = None
     if header and fresh and wal.complete and header.counts_itself and _older(fresh, header):
-        older = fault(
-            Fault.STALE_WAL,
-            change=fresh.change,
-            pages=fresh.pages,
-            file_change=header.change,
-            file_pages=header.pages,
+        theirs = {"file_change": header.change, "file_pages": header.pages}
+        seen = replace(
+            seen, stale_wal=fault(Fault.STALE_WAL, change=fresh.change, pages=fresh.pages, **theirs)
         )
-        seen = replace(seen, stale_wal=older)
-    seen = replace(
-        seen, header=header, header_fault=header_fault, wal_saves=header is None and fresh is not None
-    )
+    saves = header is None and fresh is not None
+    seen = replace(seen, header=header, header_fault=header_fault, wal_saves=saves)
     trusted = fresh or header
     if trusted is None:
         return seen
@@ -244,8 +221,7 @@ def _hot_journal(fd: int, path: str, files: ExitStack) -> tuple[int, Journal] | 
 
 def _read_rolled_back(seen: Observation, fd: int, journal_fd: int, journal: Journal) -> Observation:
     """The database as it was before the transaction that did not end."""
-    says = Detail.HOT_JOURNAL()
-    seen = replace(seen, journal=os.fstat(journal_fd).st_size, says=(*seen.says, says))
+    seen = replace(seen, journal=os.fstat(journal_fd).st_size, says=(*seen.says, Detail.HOT_JOURNAL()))
     image = Image(fd, journal.page_size, 0, journal.pages, Overlay(journal_fd, journal.frames))
     try:
         header = read_header(image.page(1)[:100])
@@ -269,31 +245,13 @@ def _schema(seen: Observation, image: Image, header: Header, wal: Wal) -> Observ
     except (Bad, ValueError) as error:
         if not wal.complete:
             return replace(seen, says=(Detail.LONG_WAL(),))
-        return replace(
-            seen,
-            schema_fault=Detail.SCHEMA_UNREADABLE(why=str(error)),
-        )
-    seen = replace(
-        seen,
-        schema=tuple(entries),
-        kind=kind_of([entry.name for entry in entries if entry.type == "table"], seen.path),
-    )
-    twice = _twice(entries)
-    if twice:
-        return replace(
-            seen,
-            schema_fault=Detail.SCHEMA_TWICE(
-                name=twice,
-            ),
-        )
-    strange = next((entry.name for entry in entries if entry.sql and not is_making(entry.sql)), "")
-    if strange:
-        return replace(
-            seen,
-            schema_fault=Detail.SCHEMA_STRANGE(
-                name=strange,
-            ),
-        )
+        return replace(seen, schema_fault=Detail.SCHEMA_UNREADABLE(why=str(error)))
+    kind = kind_of([entry.name for entry in entries if entry.type == "table"], seen.path)
+    seen = replace(seen, schema=tuple(entries), kind=kind)
+    if twice := _twice(entries):
+        return replace(seen, schema_fault=Detail.SCHEMA_TWICE(name=twice))
+    if strange := next((entry.name for entry in entries if entry.sql and not is_making(entry.sql)), ""):
+        return replace(seen, schema_fault=Detail.SCHEMA_STRANGE(name=strange))
     bad, empty, version = [], [], 0
     for entry in entries:
         if not entry.root or is_virtual(entry.sql):

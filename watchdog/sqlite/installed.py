@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -13,12 +14,8 @@ from pathlib import Path
 
 from watchdog.errors import WatchdogError
 from watchdog.sqlite.schema import CORE, Reference, SchemaObject, release, releases, shadows
+from watchdog.system.files import read_small, replace_file
 from watchdog.system.privileges import hands, owner_of
-from watchdog.values import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 # Runs under Hermes' own Python, in an empty home: what its classes make is what it expects.
 _ASK = """
@@ -91,8 +88,6 @@ def _understood(answer: Mapping) -> Reference | None:
 
 
 def _answer(python: str, timeout: float, whose: tuple[int, int] | None) -> Mapping | None:
-    import subprocess
-
     # Their program runs with their rights, and sees nothing of ours: tokens of our own may be in the
     # environment.
     kept = ("PATH", "LANG", "LC_ALL", "TZ", "HOME") if whose is None else ("PATH", "LANG", "LC_ALL", "TZ")
@@ -117,12 +112,9 @@ def _answer(python: str, timeout: float, whose: tuple[int, int] | None) -> Mappi
     if not isinstance(answer, dict):
         return None
     if answer.get("stamps") and not answer.get("said"):
-        memory = _memory(python)
         with suppress(OSError):
-            memory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            part = memory.with_name(f".{memory.name}.{os.getpid()}")
-            part.write_text(json.dumps(answer), "utf-8")
-            part.replace(memory)
+            _memory(python).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            replace_file(_memory(python), json.dumps(answer).encode())
     return answer
 
 
@@ -146,8 +138,8 @@ def pythons(home: Path | None) -> Iterator[str]:
     """Where Hermes may live, the surest first: the gateway's own process, its home, the command on the PATH."""
     if home is not None:
         try:
-            pid = int(json.loads(_small(home / "gateway.pid"))["pid"])
-            command = _small(f"/proc/{pid}/cmdline").split(b"\0")
+            pid = int(json.loads(read_small(home / "gateway.pid"))["pid"])
+            command = read_small(f"/proc/{pid}/cmdline").split(b"\0")
             if b"gateway" in command:
                 yield os.fsdecode(command[0])
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -157,18 +149,12 @@ def pythons(home: Path | None) -> Iterator[str]:
     for command_line in (shutil.which("hermes"), os.path.expanduser("~/.local/bin/hermes")):
         if command_line:
             try:
-                with open(command_line, "rb") as script:
-                    first = script.readline(512)
+                first = read_small(command_line, 512).partition(b"\n")[0]
             except OSError:
                 continue
-            if first.startswith(b"#!"):
-                yield os.fsdecode(first[2:].split()[0]) if first[2:].split() else ""
+            if first.startswith(b"#!") and (words := first[2:].split()):
+                yield os.fsdecode(words[0])
             yield os.path.join(os.path.dirname(os.path.realpath(command_line)), "python")
-
-
-def _small(path: str | os.PathLike[str]) -> bytes:
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        return file.read(200_000)
 
 
 def installed(home: Path | None = None, python: str = "") -> Reference | None:

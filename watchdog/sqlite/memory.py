@@ -22,7 +22,7 @@ NAME = "databases.cache"
 MOST = 1000  # schemas and files
 LOOK_AGAIN = 6 * 3600.0  # seconds; a disk may lose what it holds without a write
 SETTLED = 2.0  # seconds; a file written to later may be written to again without another time stamp
-_SOURCES = ("schemas.json", "schema.py", "grade.py", "inspect.py", "format.py", "memory.py")
+_SOURCES = ("schemas.json", "schema.py", "grade.py", "inspect.py", "header.py", "format.py", "memory.py")
 
 schemas: dict[bytes, str] = {}  # digest of a schema → the release of which it lacks nothing
 _well: dict[

@@ -15,6 +15,7 @@ from watchdog.errors import WatchdogError
 from watchdog.model import as_phrase, packed, unpacked
 from watchdog.sqlite import sandbox
 from watchdog.sqlite.backup import snapshot
+from watchdog.sqlite.faults import Fault
 from watchdog.sqlite.format import MAGIC
 from watchdog.sqlite.inspect import look, observe
 from watchdog.sqlite.notes import RepairNote
@@ -72,7 +73,7 @@ def migrate(
     path = os.path.realpath(path)
     verdict = look(path, reference=reference)
     if verdict.grade in ("broken", "unknown") or (verdict.grade == "damaged" and not verdict.missing):
-        sick = verdict.grade != "unknown"
+        sick = verdict.grade != "unknown" and not verdict.only(Fault.EMPTY)
         raise refused(Refusal.HEAL_FIRST if sick else Refusal.NOT_CHANGED, path, verdict.fault)
     with open(path, "rb") as file:
         if file.read(16) != MAGIC:

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from watchdog.sqlite.files import stamps_of
-from watchdog.sqlite.format import Bad, read_header
+from watchdog.sqlite.format import Bad
+from watchdog.sqlite.header import read_header
 from watchdog.sqlite.journal import mend_header, read_journal
 
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-~/")

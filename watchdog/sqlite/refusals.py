@@ -100,8 +100,8 @@ def refused(kind: Refusal, path: str | os.PathLike, why: str = "") -> WatchdogEr
     return WatchdogError(kind(path=os.fspath(path), why=why))
 
 
-def why_of(error: OSError | sqlite3.Error) -> str:
-    """What the system or SQLite refused, and the one thing to do about it."""
+def why_of(error: OSError | sqlite3.Error, path: str | os.PathLike = "") -> str:
+    """What the system or SQLite refused, and the one thing to do about it; names another file than `path`."""
     if isinstance(error, sqlite3.Error):
         known = _SQLITE.get(getattr(error, "sqlite_errorname", "").partition("_CANT")[0])
         return known() if known else Why.SQLITE(why=str(error))
@@ -109,7 +109,8 @@ def why_of(error: OSError | sqlite3.Error) -> str:
         return Detail.LED_ASTRAY(who=f"user {error.maker}")
     known = _SYSTEM.get(error.errno or 0)
     why = known() if known else Why.SYSTEM(why=error.strerror or str(error))
-    return Why.AT(why=why, file=str(error.filename)) if error.filename else why
+    named = error.filename and os.path.realpath(error.filename) != os.path.realpath(path)
+    return Why.AT(why=why, file=str(error.filename)) if named else why
 
 
 def every(reasons: Iterable[str]) -> str:

@@ -153,21 +153,8 @@ def reason_of(error: Exception) -> dict[str, Any]:
 
 def _preload() -> None:
     """What the standard library would only import later, when it may lie where we can no longer read."""
-    for name in (
-        "shutil",
-        "tempfile",
-        "random",
-        "zlib",
-        "gzip",
-        "encodings.utf_16_le",
-        "encodings.utf_16_be",
-        "encodings.latin_1",
-        "encodings.idna",
-        "encodings.ascii",
-        "traceback",
-        "linecache",
-        "_strptime",
-    ):
+    codecs = "encodings.utf_16_le encodings.utf_16_be encodings.latin_1 encodings.idna encodings.ascii"
+    for name in f"shutil tempfile random zlib gzip {codecs} traceback linecache _strptime".split():
         importlib.import_module(name)
 
 

@@ -15,9 +15,10 @@ from typing import BinaryIO
 from watchdog.sqlite import checks, content, full_text
 from watchdog.sqlite.adoption import parts_of
 from watchdog.sqlite.damaged_file import Opened, open_damaged, rebuilt_header
-from watchdog.sqlite.format import ENCODINGS, Bad, SchemaObject, read_header
+from watchdog.sqlite.format import ENCODINGS, Bad, SchemaObject
 from watchdog.sqlite.gate import DatabaseRepair
 from watchdog.sqlite.graft import graft, refill
+from watchdog.sqlite.header import read_header
 from watchdog.sqlite.journal import mend_header
 from watchdog.sqlite.page_scan import Pages
 from watchdog.sqlite.readonly import connect

@@ -64,7 +64,7 @@ def alone(path: str | os.PathLike) -> Iterator[str]:
             finally:
                 os.close(fd)
     except OSError as error:
-        raise refused(Refusal.UNTOUCHED, real, why_of(error)) from error
+        raise refused(Refusal.UNTOUCHED, real, why_of(error, real)) from error
 
 
 def refuse_if_open(path: str, now: datetime | None = None) -> None:
