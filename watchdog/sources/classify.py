@@ -133,7 +133,7 @@ class BytesReader:
     Word.find does, without decoding, and once for all messages that are the same but for their digits.
 
     No pattern that is read so tells one digit from another, so that it matches all of them in the same places. Of a flood
-    most messages look alike so: measured, classifying costs a fifth of what it costs to match each of them.
+    most messages look alike so: measured, one costs 5,700 instructions, and the match alone that it saves 7,500.
     """
 
     def __init__(self, word: Word, tries: Sequence[tuple[str, Pattern]], every: bool):
@@ -200,7 +200,7 @@ class BytesReader:
 
 def may_quote(message: bytes) -> bool:
     """Whether it may hold chat text."""
-    # `in` tries a number first: for bytes it costs six times as much.
+    # `in` tries a number first, which takes a third of it.
     return message.find(b"='") >= 0 or message.find(b'="') >= 0
 
 

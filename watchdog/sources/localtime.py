@@ -24,7 +24,7 @@ _MINUTE = re.compile(r"2[0-9]{3}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}")
 class _Spans:
     """'41:', '07,' and '500' as spans of time, once they were met: looking them up is cheaper than reading them.
 
-    `known` is an ordinary dict, because one with `__missing__` takes three times as long for each look.
+    `known` is an ordinary dict, because one of another class takes 1.7 times as long for each look.
     """
 
     def __init__(self, digits: int, after: bytes, unit: timedelta, most: int):
@@ -115,11 +115,10 @@ class LocalClock:
                     self._minute, self._begins = stamp[:17], hour + _MINUTES.of(stamp[14:17])
                 elif not self._begin(stamp):
                     return None
-            second, part = stamp[17:20], stamp[20:23]
-            if second in _KNOWN_SECONDS and part in _KNOWN_THOUSANDTHS:
-                at = self._begins + _KNOWN_SECONDS[second] + _KNOWN_THOUSANDTHS[part]
-            else:
-                at = self._begins + _SECONDS.of(second) + _THOUSANDTHS.of(part)
+            try:
+                at = self._begins + _KNOWN_SECONDS[stamp[17:20]] + _KNOWN_THOUSANDTHS[stamp[20:23]]
+            except KeyError:  # met for the first time
+                at = self._begins + _SECONDS.of(stamp[17:20]) + _THOUSANDTHS.of(stamp[20:23])
         except KeyError:
             return None
         if sure:

@@ -63,7 +63,7 @@ class Prefilter:
         for head in self.heads_at(record, message):
             found.update(self._heads[head])
         for body in self.bodies:
-            if record.find(body) >= 0:  # `in` tries a number first: for bytes it costs six times as much
+            if record.find(body) >= 0:  # `in` tries a number first, which takes a third of it
                 found.update(self._bodies[body])
         return sorted(found)
 
