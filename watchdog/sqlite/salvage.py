@@ -77,10 +77,16 @@ class _Salvage(Losses):
                 self._keep_homeless(tree, UNKNOWN_TABLE, "its table is not known")
 
     def refuse_copies(self) -> None:
-        """Do not hear pages of indexes that are there twice and agree with no row of their table: they are copies."""
+        """Do not hear pages of indexes that are there twice and agree with no row of their table: they are copies.
+
+        Where pages lie in the places of others, an index that agrees with no row may be of another table.
+        """
         survey = self.survey
         rows = old_indexes.Rows(self.fresh.agrees, self._named)
+        moved = survey.misled_roots()[0] > 1
         for name, tree in survey.indexes.items():
+            if moved and not any(old_indexes.agrees(survey, name, leaf, rows) for leaf in tree.leaves[:1]):
+                survey.unsure.add(name)
             for part in (tree.leaves, tree.inner):
                 for number in [number for number in part if number in self.pages.doubles]:
                     if not old_indexes.agrees(survey, name, number, rows):
@@ -400,7 +406,11 @@ class _Salvage(Losses):
                     if record is not None and number is not None:
                         # a part that no first page joins may be of deleted rows, and the end of a long entry may lie
                         # on another's page: they name without being sure
-                        sure = tree.root and len(record) <= longest_entry(self.pages.image.usable)
+                        sure = (
+                            tree.root
+                            and index.name not in self.survey.unsure
+                            and len(record) <= longest_entry(self.pages.image.usable)
+                        )
                         found[number] += bool(sure)
         for fill, tree in self._full_text_trees(name):
             ids = set(self.pages.rowids(tree))

@@ -58,6 +58,7 @@ class Survey:
         self.indexes: dict[str, Tree] = {}
         self.columns = index_columns(entries)
         self._whole: dict[str, bool] = {}
+        self.unsure: set[str] = set()  # indexes that may be of another table: pages lie where others should
         # parts of torn tables, once they were looked for; {} when it is not certain whose they are
         self.grafts: dict[str, list[Tree]] | None = None
         self._claim()
@@ -232,8 +233,9 @@ class Survey:
     def _disown(self, tree: Tree) -> None:
         self.pages.release(tree)
         tree.missing[:] = [(None, None)]
-        for part in (tree.leaves, tree.inner, tree.above):
+        for part in (tree.leaves, tree.inner, tree.above, tree.lost_pages):
             del part[:]
+        tree.lost_pages.append(tree.root)
 
     def _find_sequence(self) -> None:
         """The counters of AUTOINCREMENT, known by the names in them, when the schema does not tell where."""
@@ -263,7 +265,7 @@ class Survey:
             self._whole[index] = not tree.missing and not any(
                 map(self.pages.hides, (*tree.leaves, *tree.inner))
             )
-        return self._whole[index]
+        return self._whole[index] and index not in self.unsure
 
     def may_miss(self, table: str, rowid: int) -> bool:
         """Whether a row may have been on a page that is gone, or hidden on one that is there."""
@@ -306,8 +308,8 @@ class Survey:
         torn = [name for name in self.tables() if self.layouts[name].rowid and self.trees[name].missing]
         return bool(torn) and not stray_leaves(self.pages)[0]
 
-    def misfits(self) -> bool:
-        """Whether the list of tables is of another file, or of another time: sound pages are not what it says."""
+    def misled_roots(self) -> tuple[int, int]:
+        """How many first pages are sound and of something else than the list of tables says; and how many it lists."""
         listed = [
             (entry.root, (self.indexes if entry.type == "index" else self.trees).get(entry.name))
             for entry in self.entries
@@ -320,6 +322,11 @@ class Survey:
             if not reached and root <= self.pages.image.pages:
                 with suppress(Bad):
                     wrong += bool(self.pages.image.btree(root).pointers)
+        return wrong, len(trees)
+
+    def misfits(self) -> bool:
+        """Whether the list of tables is of another file, or of another time: sound pages are not what it says."""
+        wrong, listed = self.misled_roots()
         header = self.opened.header  # of page 1, whatever the commits of the -wal count
         declared = header.pages if header and header.counts_itself else 0
         counts = declared in (0, self.pages.image.pages)
@@ -327,7 +334,7 @@ class Survey:
             tables, indexes = stray_leaves(self.pages)
             if max((*tables, *indexes), default=0) > declared:
                 return True  # on a page that it does not count, and that nothing leads to
-        return wrong > 1 and (not counts or 3 * wrong > len(trees))
+        return wrong > 1 and (not counts or 3 * wrong > listed)
 
     def pages_gone(self) -> bool:
         """Whether pages are cut off or destroyed that neither a tree nor the list of tables misses."""

@@ -152,7 +152,7 @@ def _compare(survey: Survey, of: tuple[str, str], other: tuple[Pages, Tree], fou
     present = _present(other[0], table, named)
     found.lost.setdefault(table, Counter()).update(named - present)
     doubtful = found.doubtful.setdefault(table, {})
-    for number in sorted(named & present if tree.root else ()):
+    for number in sorted(named & present if tree.root and index not in survey.unsure else ()):
         doubtful.setdefault(number, note(RowDoubt.OTHER_KEY, index=index))
     if whole:
         for number in sorted(here - named):
