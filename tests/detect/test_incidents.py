@@ -52,3 +52,9 @@ def test_what_was_seen_to_be_over_opens_again_by_something_new_only(finding, new
 def test_what_opens_again_was_not_missing_when_it_was_missing_before():
     again = replace(FOUND, past=False, say="{missing_at}", fields={"missing_at": NOW + MINUTE})
     assert folded(again) == [("opened", {"missing_at": NOW + MINUTE})]
+
+
+def test_what_began_when_a_check_saw_that_all_was_well_is_a_fault_of_its_own_and_confirmed_as_such():
+    assert ENDED.resolved_at is not None
+    anew = replace(FOUND, past=False, opened_at=ENDED.resolved_at, confirm=2)
+    assert [what for what, _ in folded(anew)] == ["suspected"]

@@ -74,7 +74,7 @@ def _same(incident: Incident, finding: Finding) -> bool:
     if incident.status != "resolved" or incident.resolved_at is None:
         # A finding that was over before this incident began is an older story.
         return finding.ended_at is None or finding.ended_at >= incident.opened_at
-    return finding.opened_at <= incident.resolved_at and (
+    return finding.opened_at < incident.resolved_at and (
         finding.ended_at is None or finding.ended_at >= incident.opened_at
     )
 
