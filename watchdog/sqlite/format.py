@@ -16,10 +16,7 @@ INT_SIZES = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)
 
 
 class Bad(ValueError):
-    """These bytes are not what SQLite writes; says which, as a phrase that is made only when it is asked for.
-
-    A scan of damaged pages raises it by the million.
-    """
+    """These bytes are not what SQLite writes; the phrase is made when it is asked for: a scan raises it by the million."""
 
     def __init__(self, says: str, **fields: object):
         super().__init__(says)
@@ -63,17 +60,10 @@ NO_OVERLAY = Overlay(-1, {})
 
 
 class Image:
-    """A database as its readers see it: each page from the WAL when a commit put it there, else from the
-    file.
-    """
+    """A database as its readers see it: each page from the WAL when a commit put it there, else from the file."""
 
     def __init__(
-        self,
-        fd: int,
-        page_size: int,
-        reserved: int = 0,
-        pages: int = 0,
-        overlay: Overlay = NO_OVERLAY,
+        self, fd: int, page_size: int, reserved: int = 0, pages: int = 0, overlay: Overlay = NO_OVERLAY
     ):
         self.fd, self.page_size, self.usable = fd, page_size, page_size - reserved
         self.wal_fd, self.frames = overlay.fd, overlay.frames
@@ -197,9 +187,7 @@ def read_cell(page: Page, at: int, usable: int) -> Cell:
 
 
 def chain(image: Image, cell: Cell, endless: bool = False) -> list[int]:
-    """The overflow pages of a cell, or Bad when the chain is too short, leaves the file or, unless endless,
-    goes on.
-    """
+    """The overflow pages of a cell; Bad when the chain is too short, leaves the file or, unless endless, goes on."""
     pages: list[int] = []
     number = cell.overflow
     for _ in range(-(-(cell.size - len(cell.local)) // (image.usable - 4))):

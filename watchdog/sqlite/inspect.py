@@ -1,7 +1,4 @@
-"""A look at a database that touches nothing: stat, raw bytes, /proc;
-
-SQLite itself only when asked to look deep.
-"""
+"""A look at a database that touches nothing: stat, raw bytes, /proc; SQLite itself only when asked to look deep."""
 
 from __future__ import annotations
 
