@@ -34,10 +34,13 @@ from watchdog.sqlite.page_scan import (
     Tree,
     between,
     has_zeroed_sector,
+    header_types,
     sort_key,
 )
 from watchdog.sqlite.roots import by_their_rows
 from watchdog.sqlite.schema import is_virtual, make, quoted, shadows
+
+MOST_EXCHANGED = 4  # leaves that are looked for in the trees of others
 
 
 class Survey:
@@ -134,23 +137,28 @@ class Survey:
     def _find_exchanged(self) -> None:
         """Give leaves back to a table that misses one and leads to a sound one of another: that has its leaf instead."""
         tables = [tree for tree in self.trees.values() if tree.table and tree.layout]
-        for tree in tables:
-            for gap, number in list(zip(tree.missing, tree.lost_pages, strict=False)):
-                if not tree.above or not self._is_loose_leaf(number):
-                    continue
-                found = [
-                    (other, leaf)
-                    for other in tables
-                    if other is not tree
-                    for leaf in other.leaves
-                    if self._all_fit(tree, leaf, gap)
-                    and (
-                        self._all_fit(other, number, self._place(other, leaf))
-                        or self._better(tree, other, leaf)
-                    )
-                ]
-                if len(found) == 1:
-                    self._exchange(tree, (gap, number), *found[0])
+        loose = [
+            (tree, gap, number)
+            for tree in tables
+            for gap, number in zip(tree.missing, tree.lost_pages, strict=False)
+            if tree.above and self._is_loose_leaf(number)
+        ]
+        for tree, gap, number in (
+            loose if len(loose) <= MOST_EXCHANGED else ()
+        ):  # more is an old interior page
+            found = [
+                (other, leaf)
+                for other in tables
+                if other is not tree
+                for leaf in other.leaves
+                if self._begins_in(tree, leaf, gap)
+                and self._all_fit(tree, leaf, gap)
+                and (
+                    self._all_fit(other, number, self._place(other, leaf)) or self._better(tree, other, leaf)
+                )
+            ]
+            if len(found) == 1:
+                self._exchange(tree, (gap, number), *found[0])
 
     def _exchange(self, tree: Tree, missing: tuple[Range, int], other: Tree, leaf: int) -> None:
         """Move a leaf to the tree that misses it, and the page that this one leads to the other way, where it fits."""
@@ -174,6 +182,17 @@ class Survey:
                 page = self.pages.image.btree(number)
                 return page.kind == TABLE_LEAF and bool(page.pointers)
         return False
+
+    def _begins_in(self, tree: Tree, number: int, gap: Range) -> bool:
+        """Whether the first row of a leaf is as wide as those of a table, and belongs into a gap."""
+        assert tree.layout
+        page = self.pages.image.btree(number)
+        try:
+            cell = read_cell(page, page.pointers[0], self.pages.image.usable)
+        except (Bad, IndexError):
+            return False
+        types = header_types(cell, len(tree.layout.stored)) if between(cell.rowid, *gap) else None
+        return types is not None and len(types) == len(tree.layout.stored)
 
     def _all_fit(self, tree: Tree, number: int, gap: Range) -> bool:
         """Whether all rows of a leaf have the columns of a table, and belong into a gap."""
