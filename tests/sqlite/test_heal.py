@@ -403,6 +403,27 @@ def test_a_dry_run_changes_nothing_and_says_what_would_come_of_it(patient, tmp_p
     assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*")} == before
 
 
+def test_a_dry_run_leaves_the_mark_of_a_repair_that_was_cut_short(patient, tmp_path):
+    path = patient("state", "leaf page")
+    mark = tmp_path / ".state.db.repair"
+    mark.mkdir()
+    with pytest.raises(WatchdogError, match="a repair was cut short"):
+        heal(path, dry_run=True)
+    assert mark.is_dir()
+    assert "a repair was cut short" in look(path).fault
+    heal(path)
+    assert not mark.exists()
+
+
+def test_what_a_killed_dry_run_leaves_is_no_unfinished_repair_and_the_next_heal_removes_it(well):
+    path = well["state"]
+    left = path.with_name(".state.db.rehearsal")
+    left.mkdir()
+    assert look(path).grade == "well"
+    heal(path)
+    assert not left.exists()
+
+
 def test_a_file_in_use_is_refused_with_pid_and_name(patient):
     path = patient("state", "magic byte")
     damaged = path.read_bytes()

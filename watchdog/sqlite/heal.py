@@ -120,7 +120,8 @@ def heal(
 ) -> HealReport:
     """Heal a database, or say why not. Raises WatchdogError, with the reason, when it must not be touched."""
     with _lent(path, backups) as lent, swap.alone(path) as real:
-        healing = _Healing(real, lent, reference, progress or (lambda text: None))
+        work = swap.rehearsal_of(real) if dry_run else swap.work_of(real)
+        healing = _Healing(real, work, lent, reference, progress or (lambda text: None))
         return healing.rehearse() if dry_run else healing.heal()
 
 
@@ -152,18 +153,20 @@ def _lent(path: str | os.PathLike, backups: Path | None) -> Iterator[Path | None
 class _Healing:
     """One repair, from the first look to the swap."""
 
-    def __init__(self, path: str, backups: Path | None, reference: Reference | None, tick: Progress):
-        self.path, self.backups, self.reference, self.tick = path, backups, reference, tick
+    def __init__(
+        self, path: str, work: Path, backups: Path | None, reference: Reference | None, tick: Progress
+    ):
+        self.path, self.work, self.backups, self.reference, self.tick = path, work, backups, reference, tick
         self.now = datetime.now(UTC)
-        self.work = swap.work_of(path)
 
     def rehearse(self) -> HealReport:
         """Everything but the swap, on copies."""
-        if swap.journal_of(self.path).exists():
+        if swap.journal_of(self.path).exists() or swap.work_of(self.path).exists():
             raise refused(Refusal.UNTOUCHED, self.path, Why.CUT_SHORT())
         return self._guarded(dry_run=True)
 
     def heal(self) -> HealReport:
+        swap.clean(swap.rehearsal_of(self.path))  # of a dry run that was killed
         return self._resumed() or self._guarded(dry_run=False)
 
     def _resumed(self) -> HealReport | None:
@@ -171,7 +174,7 @@ class _Healing:
         finished = swap.finish(self.path)
         if finished is None:
             return None
-        swap.clean(self.path)
+        swap.clean(self.work)
         saved, done = finished
         after = self._look()
         before = replace(after, grade="damaged", fault=done.why)
@@ -196,7 +199,7 @@ class _Healing:
 
     def _guarded(self, dry_run: bool) -> HealReport:
         try:
-            swap.clean(self.path)
+            swap.clean(self.work)
             self.tick("looking")
             before = self._look()
             if before.grade == "well" and not before.anew:
@@ -208,7 +211,7 @@ class _Healing:
         except (OSError, sqlite3.Error) as error:
             raise refused(Refusal.UNTOUCHED, self.path, why_of(error, self.path)) from error
         finally:
-            swap.clean(self.path)
+            swap.clean(self.work)
 
     def _refuse(self, before: Verdict, dry_run: bool) -> None:
         """Everything that speaks against touching the file."""
@@ -327,7 +330,7 @@ class _Healing:
         self.tick("swapping")
         if not swap.put_in_place(self.path, result.file, saved, done):
             raise refused(Refusal.WRITTEN, self.path)
-        swap.clean(self.path)
+        swap.clean(self.work)
         # the gate has checked these very bytes: their hash was taken before the swap
         checked = Deep(orphans=result.orphans, sqlite=sqlite3.sqlite_version)
         after = look(self.path, deep=lambda path: checked, reference=self.reference)

@@ -44,6 +44,11 @@ def work_of(path: str) -> Path:
     return Path(path).with_name(f".{os.path.basename(path)}.repair")
 
 
+def rehearsal_of(path: str) -> Path:
+    """Where a dry run works: what it leaves when it is killed is no repair that was cut short."""
+    return Path(path).with_name(f".{os.path.basename(path)}.rehearsal")
+
+
 def tmp_of(path: str) -> Path:
     return Path(path).with_name(f".{os.path.basename(path)}.repair.tmp")
 
@@ -171,9 +176,9 @@ def set_aside(path: str) -> None:
     fsync(os.path.dirname(path))
 
 
-def clean(path: str) -> None:
+def clean(work: Path) -> None:
     """Remove what a repair worked with."""
-    shutil.rmtree(work_of(path), ignore_errors=True)
+    shutil.rmtree(work, ignore_errors=True)
 
 
 @dataclass(frozen=True)
