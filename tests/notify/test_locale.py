@@ -33,7 +33,7 @@ from watchdog.sources.read import Sources
 from watchdog.sources.reasons import Unreadable
 from watchdog.sqlite.faults import Detail, Fault
 from watchdog.sqlite.notes import RepairNote, RowDoubt, WitnessKind
-from watchdog.sqlite.refusals import Refusal, Why
+from watchdog.sqlite.refusals import DatabaseRefusal, Obstacle
 from watchdog.store.messages import News, Subject
 from watchdog.store.rows import pack_fields, unpack_fields
 from watchdog.text import harmless, redact
@@ -370,7 +370,7 @@ def test_durations_are_said_in_chinese(span: timedelta, chinese: str):
 
 @pytest.mark.parametrize(
     "keys",
-    [Detail, Fault, RepairNote, RowDoubt, WitnessKind, Refusal, Why, Unreadable],
+    [Detail, Fault, RepairNote, RowDoubt, WitnessKind, DatabaseRefusal, Obstacle, Unreadable],
     ids=lambda keys: keys.__name__,
 )
 def test_every_phrase_of_the_code_has_a_chinese_sentence(keys):

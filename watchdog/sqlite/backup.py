@@ -27,7 +27,7 @@ from watchdog.sqlite.grade import size_faults
 from watchdog.sqlite.inspect import look, observe
 from watchdog.sqlite.lineage import began_anew, mark_of
 from watchdog.sqlite.readonly import Moved, connect, place
-from watchdog.sqlite.refusals import Refusal, Why, megabytes, why_of
+from watchdog.sqlite.refusals import DatabaseRefusal, Obstacle, megabytes, why_of
 from watchdog.sqlite.schema import CORE, kind_of
 from watchdog.system.files import free_bytes, fsync, open_regular
 from watchdog.system.lock import no_hurry
@@ -102,7 +102,7 @@ def snapshot(
     real = os.path.abspath(path)
 
     def cannot(why: str) -> SnapshotReport:
-        return SnapshotReport(real, False, Refusal.CANNOT_BACK_UP(path=real, why=why))
+        return SnapshotReport(real, False, DatabaseRefusal.CANNOT_BACK_UP(path=real, why=why))
 
     try:
         real = os.path.realpath(path)
@@ -112,7 +112,7 @@ def snapshot(
         if not os.path.samestat(owner, os.stat(real)):
             return cannot(Detail.EXCHANGED())
         if not owner.st_size and not os.path.exists(real + "-wal"):
-            return cannot(Why.EMPTY())
+            return cannot(Obstacle.EMPTY())
         if led := _led_astray(place_for):
             return cannot(led)
         with as_owner(place_for):
@@ -138,7 +138,7 @@ def _no_room(path: str, folder: Path) -> str:
     if free >= need:
         return ""
     fields = {"need": megabytes(need), "free": megabytes(free), "missing": megabytes(need - free)}
-    return Refusal.NO_ROOM_FOR_BACKUP(path=path, folder=str(folder), **fields)
+    return DatabaseRefusal.NO_ROOM_FOR_BACKUP(path=path, folder=str(folder), **fields)
 
 
 def _take(path: str, folder: Path, now: datetime, owner: os.stat_result, pace: Pace) -> SnapshotReport:
@@ -154,11 +154,14 @@ def _take(path: str, folder: Path, now: datetime, owner: os.stat_result, pace: P
             raise
         rows, version = copied.rows, sqlite3.sqlite_version
         if fault := copied.fault or _less_than_before(path, folder, part, rows):
-            says = Refusal.BACKUP_FAILS(path=path, why=fault)
+            says = DatabaseRefusal.BACKUP_FAILS(path=path, why=fault)
             return SnapshotReport(path, False, says, rows=rows, sqlite=version)
         give(part, owner, 0o600)
         fsync(part)
-        says, file = Refusal.BACKED_UP(path=path, rows=sum(rows.values())), str(folder / (stem + ".db"))
+        says, file = (
+            DatabaseRefusal.BACKED_UP(path=path, rows=sum(rows.values())),
+            str(folder / (stem + ".db")),
+        )
         size, at = part.stat().st_size, now.isoformat()
         report = SnapshotReport(path, True, says, file, at, size, copied.digest, rows, version, copied.mark)
         os.rename(part, file)
@@ -262,7 +265,7 @@ def copy_live(path: str, to: str, tick: Progress, tries: int = 3) -> str:
                     return _copy_bytes(file, out, lambda share: tick(f"copying, {share} %"), alone=True)
         except Moved:
             if attempt == tries - 1:
-                raise WatchdogError(Why.KEEPS_CHANGING()) from None
+                raise WatchdogError(Obstacle.KEEPS_CHANGING()) from None
     return ""
 
 
@@ -320,7 +323,7 @@ def _led_astray(folder: Path) -> str:
     while not os.path.exists(real):
         real = os.path.dirname(real)
     maker = astray(folder, os.stat(real).st_uid)
-    return Why.LINK(user=maker, path=str(folder)) if maker else ""
+    return Obstacle.LINK(user=maker, path=str(folder)) if maker else ""
 
 
 def _less_than_before(path: str, folder: Path, copy: Path, rows: Mapping[str, int]) -> str:
@@ -331,9 +334,9 @@ def _less_than_before(path: str, folder: Path, copy: Path, rows: Mapping[str, in
     seen, held, main = observe(str(copy)), before["rows"], [name for names in CORE.values() for name in names]
     gone = [table for table in main if held.get(table) and table not in rows]  # the table itself
     if gone or began_anew(seen.kind, seen.numbering, seen.empty, before):
-        return Why.LACKS(at=before["at"])
+        return Obstacle.LACKS(at=before["at"])
     emptied = [table for table in main if held.get(table) and not rows[table] and not before["mark"]]
-    return Why.EMPTIED(table=emptied[0], rows=held[emptied[0]]) if emptied else ""
+    return Obstacle.EMPTIED(table=emptied[0], rows=held[emptied[0]]) if emptied else ""
 
 
 def accept(path: str | os.PathLike, now: datetime, folder: Path | None = None) -> Mapping | None:

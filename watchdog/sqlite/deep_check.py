@@ -22,7 +22,7 @@ from watchdog.sqlite.journal import read_journal
 from watchdog.sqlite.notes import RepairNote
 from watchdog.sqlite.page_scan import ZEROED
 from watchdog.sqlite.readonly import Moved, connect, place
-from watchdog.sqlite.refusals import Why
+from watchdog.sqlite.refusals import Obstacle
 from watchdog.sqlite.roots import foreign_rows
 from watchdog.sqlite.survey import Survey
 from watchdog.sqlite.wal import read_wal
@@ -43,7 +43,7 @@ def examine(path: str, timeout: float = 3600, fts_up_to: int = FTS_UP_TO) -> Dee
     except WatchdogError as error:
         return Deep(unknown=str(error))
     except (OSError, ValueError) as error:
-        return Deep(unknown=Why.SYSTEM(why=str(error)))
+        return Deep(unknown=Obstacle.SYSTEM(why=str(error)))
     values: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in answer.items()
     }

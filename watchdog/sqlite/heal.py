@@ -27,7 +27,7 @@ from watchdog.sqlite.grade import Deep, Verdict, drift
 from watchdog.sqlite.inspect import look, observe
 from watchdog.sqlite.migrate import MigrateReport, migrate
 from watchdog.sqlite.notes import RepairNote, note
-from watchdog.sqlite.refusals import Refusal, Why, megabytes, refused, why_of
+from watchdog.sqlite.refusals import DatabaseRefusal, Obstacle, megabytes, refused, why_of
 from watchdog.sqlite.schema import Reference, is_virtual, nearest, releases
 from watchdog.sqlite.strategies import AS_IT_IS
 from watchdog.sqlite.swap import UndoReport, undo
@@ -162,7 +162,7 @@ class _Healing:
     def rehearse(self) -> HealReport:
         """Everything but the swap, on copies."""
         if swap.journal_of(self.path).exists() or swap.work_of(self.path).exists():
-            raise refused(Refusal.UNTOUCHED, self.path, Why.CUT_SHORT())
+            raise refused(DatabaseRefusal.UNTOUCHED, self.path, Obstacle.CUT_SHORT())
         return self._guarded(dry_run=True)
 
     def heal(self) -> HealReport:
@@ -209,25 +209,25 @@ class _Healing:
             self._refuse(before, dry_run)
             return self._heal(before, dry_run)
         except (OSError, sqlite3.Error) as error:
-            raise refused(Refusal.UNTOUCHED, self.path, why_of(error, self.path)) from error
+            raise refused(DatabaseRefusal.UNTOUCHED, self.path, why_of(error, self.path)) from error
         finally:
             swap.clean(self.work)
 
     def _refuse(self, before: Verdict, dry_run: bool) -> None:
         """Everything that speaks against touching the file."""
         if before.grade == "unknown":
-            raise refused(Refusal.NOT_CHANGED, self.path, before.fault)
+            raise refused(DatabaseRefusal.NOT_CHANGED, self.path, before.fault)
         swap.refuse_if_open(self.path, None if dry_run else self.now)
         folder = os.path.dirname(self.path)
         if not os.access(folder, os.W_OK) or os.statvfs(folder).f_flag & os.ST_RDONLY:
-            raise refused(Refusal.UNTOUCHED, self.path, Why.FOLDER_CLOSED())
+            raise refused(DatabaseRefusal.UNTOUCHED, self.path, Obstacle.FOLDER_CLOSED())
         size = sum(
             os.path.getsize(self.path + part) for part in quarantine.PARTS if os.path.exists(self.path + part)
         )
         free, need = free_bytes(folder) or 0, 4 * size + (1 << 20)
         if free < need:
             fields = {"need": megabytes(need), "free": megabytes(free), "missing": megabytes(need - free)}
-            raise refused(Refusal.UNTOUCHED, self.path, Why.NO_ROOM(**fields))
+            raise refused(DatabaseRefusal.UNTOUCHED, self.path, Obstacle.NO_ROOM(**fields))
 
     def _heal(self, before: Verdict, dry_run: bool) -> HealReport:
         seen = observe(self.path)
@@ -254,7 +254,7 @@ class _Healing:
                 self.tick,
             )
         except WatchdogError as error:
-            raise refused(Refusal.UNTOUCHED, self.path, str(error)) from None
+            raise refused(DatabaseRefusal.UNTOUCHED, self.path, str(error)) from None
         result = RepairResult(**answer)
         report = self._reported(before, result, dry_run)
         if _only_to_report(before, result):
@@ -314,7 +314,7 @@ class _Healing:
         says = [*report.says, *_keep(result.side, saved, self.path)]
         manifest = quarantine.read_manifest(saved)
         if manifest is None:
-            raise refused(Refusal.UNTOUCHED, self.path, Why.NO_QUARANTINE(folder=str(saved)))
+            raise refused(DatabaseRefusal.UNTOUCHED, self.path, Obstacle.NO_QUARANTINE(folder=str(saved)))
         if manifest.healed and not manifest.undone:
             says.append(note(RepairNote.HEALED_BEFORE, at=manifest.at))
         done = replace(
@@ -329,7 +329,7 @@ class _Healing:
         )
         self.tick("swapping")
         if not swap.put_in_place(self.path, result.file, saved, done):
-            raise refused(Refusal.WRITTEN, self.path)
+            raise refused(DatabaseRefusal.WRITTEN, self.path)
         swap.clean(self.work)
         # the gate has checked these very bytes: their hash was taken before the swap
         checked = Deep(orphans=result.orphans, sqlite=sqlite3.sqlite_version)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from watchdog.sqlite.files import SIDECARS
 from watchdog.sqlite.openers import Holder, of, scan
-from watchdog.sqlite.refusals import Why, every
+from watchdog.sqlite.refusals import Obstacle, every
 
 
 def open_elsewhere(path: str) -> bool | None:
@@ -50,10 +50,10 @@ def why_not_free(path: str) -> str:
         return every(_opens(path, holders))
     leases = [open_elsewhere(path + part) for part in ("", *SIDECARS)]
     if any(lease is True for lease in leases):
-        return Why.OPEN_ELSEWHERE()
+        return Obstacle.OPEN_ELSEWHERE()
     if taken.hidden and any(lease is None for lease in leases):
         pids = ", ".join(str(pid) for pid in list(_userland(taken.hidden))[:5])
-        return Why.CANNOT_TELL(pids=pids)
+        return Obstacle.CANNOT_TELL(pids=pids)
     return ""
 
 
@@ -62,7 +62,7 @@ def _opens(path: str, holders: tuple[Holder, ...]) -> Iterator[str]:
     for pid, name, deleted in dict.fromkeys((each.pid, each.name, each.deleted) for each in holders):
         parts = dict.fromkeys(each.file for each in holders if (each.pid, each.deleted) == (pid, deleted))
         files = ", ".join(os.path.basename(path) + part for part in parts)
-        yield (Why.OPEN_DELETED if deleted else Why.OPEN)(pid=pid, name=name, files=files)
+        yield (Obstacle.OPEN_DELETED if deleted else Obstacle.OPEN)(pid=pid, name=name, files=files)
 
 
 def _userland(pids: tuple[int, ...]) -> Iterator[int]:

@@ -20,7 +20,7 @@ from watchdog.sqlite.format import MAGIC
 from watchdog.sqlite.inspect import look, observe
 from watchdog.sqlite.notes import RepairNote
 from watchdog.sqlite.readonly import uri
-from watchdog.sqlite.refusals import Refusal, Why, refused
+from watchdog.sqlite.refusals import DatabaseRefusal, Obstacle, refused
 from watchdog.sqlite.schema import (
     Column,
     Reference,
@@ -74,13 +74,15 @@ def migrate(
     verdict = look(path, reference=reference)
     if verdict.grade in ("broken", "unknown") or (verdict.grade == "damaged" and not verdict.missing):
         sick = verdict.grade != "unknown" and not verdict.only(Fault.EMPTY)
-        raise refused(Refusal.HEAL_FIRST if sick else Refusal.NOT_CHANGED, path, verdict.fault)
+        raise refused(
+            DatabaseRefusal.HEAL_FIRST if sick else DatabaseRefusal.NOT_CHANGED, path, verdict.fault
+        )
     with open(path, "rb") as file:
         if file.read(16) != MAGIC:
-            raise refused(Refusal.NOT_CHANGED, path, Why.NO_DATABASE())
+            raise refused(DatabaseRefusal.NOT_CHANGED, path, Obstacle.NO_DATABASE())
     newest = release_version(reference)
     if newest and observe(path).version > newest:
-        raise refused(Refusal.NOT_CHANGED, path, Why.NEWER(reference=reference.name))
+        raise refused(DatabaseRefusal.NOT_CHANGED, path, Obstacle.NEWER(reference=reference.name))
     if not verdict.missing:
         return MigrateReport(path, reference.name, says=(RepairNote.NO_COLUMN_MISSING(),))
     objects = reference.objects[verdict.kind]
@@ -92,7 +94,7 @@ def migrate(
         return MigrateReport(path, reference.name, added, cannot=cannot, says=says)
     taken = snapshot(path, backups)
     if not taken.ok:
-        raise refused(Refusal.NOT_CHANGED, path, taken.says)
+        raise refused(DatabaseRefusal.NOT_CHANGED, path, taken.says)
     with as_owner(path):
         asked = (path, objects, tuple(only), WAIT)
         limits = sandbox.limits_for(os.path.getsize(path))
@@ -101,7 +103,7 @@ def migrate(
         except WatchdogError as error:
             if isinstance(error, sandbox.ChildFailed):
                 sandbox.run("watchdog.sqlite.migrate:take_back", path, limits)
-            raise refused(Refusal.NOT_CHANGED, path, str(error)) from None
+            raise refused(DatabaseRefusal.NOT_CHANGED, path, str(error)) from None
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in answer.items()
     }
@@ -118,7 +120,7 @@ def work(asked: tuple[str, tuple[SchemaObject, ...], tuple[str, ...], float], ti
         return {**report, "cannot": packed(report["cannot"])}
     except sqlite3.Error as error:
         read_only = not os.access(path, os.W_OK) or os.statvfs(path).f_flag & os.ST_RDONLY
-        raise WatchdogError(Why.READ_ONLY() if read_only else Why.WRITER(why=str(error))) from error
+        raise WatchdogError(Obstacle.READ_ONLY() if read_only else Obstacle.WRITER(why=str(error))) from error
     finally:
         db.close()
 
@@ -165,12 +167,14 @@ def _migrate(
         db.execute("ROLLBACK")
         raise
     known = {listed(item.name, column) for item in _tables(objects) for column in columns_of(item.sql)}
-    cannot += [Why.COLUMN(name=name, why=Why.NO_SUCH_COLUMN()) for name in only if name not in known]
+    cannot += [
+        Obstacle.COLUMN(name=name, why=Obstacle.NO_SUCH_COLUMN()) for name in only if name not in known
+    ]
     return MigrateReport("", "", tuple(added), tuple(there), tuple(cannot), tuple(indexes))
 
 
 def _cannot(table: str, column: Column, why: str) -> str:
-    return Why.COLUMN(name=f"{table}.{column.name}", why=why)
+    return Obstacle.COLUMN(name=f"{table}.{column.name}", why=why)
 
 
 def listed(table: str, column: Column) -> str:
@@ -204,17 +208,17 @@ def _plan(
 def why_not_addable(item: SchemaObject, column: Column) -> str:
     """Why ALTER TABLE cannot add this column; '' when it can."""
     if column.pk:
-        return Why.PRIMARY_KEY()
+        return Obstacle.PRIMARY_KEY()
     if column.hidden == 3:
-        return Why.STORED()
+        return Obstacle.STORED()
     if column.hidden == 2:
-        return Why.GENERATED()
+        return Obstacle.GENERATED()
     if column.default is not None and not _CONSTANT.fullmatch(column.default.strip()):
-        return Why.NO_CONSTANT(default=column.default)
+        return Obstacle.NO_CONSTANT(default=column.default)
     if column.notnull and (column.default is None or column.default.upper() == "NULL"):
-        return Why.NOT_NULL()
+        return Obstacle.NOT_NULL()
     if column.name.lower() in _unique_columns(item.sql):
-        return Why.UNIQUE()
+        return Obstacle.UNIQUE()
     return ""
 
 

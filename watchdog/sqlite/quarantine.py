@@ -13,7 +13,7 @@ from watchdog.model import as_phrase, packed, unpacked
 from watchdog.sqlite import openers
 from watchdog.sqlite.copies import CopiedPart, copy_around, give, sha256, write_json
 from watchdog.sqlite.files import SIDECARS, stamps_of
-from watchdog.sqlite.refusals import Refusal, Why, refused
+from watchdog.sqlite.refusals import DatabaseRefusal, Obstacle, refused
 from watchdog.system.files import fsync, read_object
 
 PARTS = ("", *SIDECARS)
@@ -111,7 +111,7 @@ def save(path: str, now: datetime, why: str) -> Path:
     copied = copy_parts(path, part)
     if stamps_of(path) != before:
         shutil.rmtree(part)
-        raise refused(Refusal.UNTOUCHED, path, Why.CHANGED())
+        raise refused(DatabaseRefusal.UNTOUCHED, path, Obstacle.CHANGED())
     hashes = {tail: made.digest for tail, made in copied.items()}
     for old, manifest in reversed(manifests_of(path)):
         if manifest.hashes == hashes == hashes_of(str(old / os.path.basename(path))):

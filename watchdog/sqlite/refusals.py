@@ -14,7 +14,7 @@ from watchdog.sqlite.faults import Detail
 from watchdog.system.files import LedAstray
 
 
-class Refusal(Sentence):
+class DatabaseRefusal(Sentence):
     """What is refused, and what becomes of the file."""
 
     # fmt: off
@@ -28,7 +28,7 @@ class Refusal(Sentence):
     BACKED_UP = "database.refused.backed-up", "backed up {path}: {rows} rows, checked"
 
 
-class Why(Sentence):
+class Obstacle(Sentence):
     """The reason of a refusal."""
 
     # fmt: off
@@ -82,21 +82,25 @@ class Why(Sentence):
 
 
 _SYSTEM = {
-    errno.ENOSPC: Why.FULL,
-    errno.EDQUOT: Why.QUOTA,
-    errno.EROFS: Why.READ_ONLY,
-    errno.EACCES: Why.NO_PERMISSION,
-    errno.EPERM: Why.NO_PERMISSION,
-    errno.EIO: Why.DISK,
-    errno.EMFILE: Why.MANY_FILES,
-    errno.EFBIG: Why.TOO_BIG,
-    errno.ENOENT: Why.NOT_THERE,
-    errno.EISDIR: Why.NO_FILE,
+    errno.ENOSPC: Obstacle.FULL,
+    errno.EDQUOT: Obstacle.QUOTA,
+    errno.EROFS: Obstacle.READ_ONLY,
+    errno.EACCES: Obstacle.NO_PERMISSION,
+    errno.EPERM: Obstacle.NO_PERMISSION,
+    errno.EIO: Obstacle.DISK,
+    errno.EMFILE: Obstacle.MANY_FILES,
+    errno.EFBIG: Obstacle.TOO_BIG,
+    errno.ENOENT: Obstacle.NOT_THERE,
+    errno.EISDIR: Obstacle.NO_FILE,
 }
-_SQLITE = {"SQLITE_FULL": Why.FULL, "SQLITE_READONLY": Why.READ_ONLY, "SQLITE_NOMEM": Why.MEMORY}
+_SQLITE = {
+    "SQLITE_FULL": Obstacle.FULL,
+    "SQLITE_READONLY": Obstacle.READ_ONLY,
+    "SQLITE_NOMEM": Obstacle.MEMORY,
+}
 
 
-def refused(kind: Refusal, path: str | os.PathLike, why: str = "") -> WatchdogError:
+def refused(kind: DatabaseRefusal, path: str | os.PathLike, why: str = "") -> WatchdogError:
     return WatchdogError(kind(path=os.fspath(path), why=why))
 
 
@@ -104,18 +108,18 @@ def why_of(error: OSError | sqlite3.Error, path: str | os.PathLike = "") -> str:
     """What the system or SQLite refused, and the one thing to do about it; names another file than `path`."""
     if isinstance(error, sqlite3.Error):
         known = _SQLITE.get(getattr(error, "sqlite_errorname", "").partition("_CANT")[0])
-        return known() if known else Why.SQLITE(why=str(error))
+        return known() if known else Obstacle.SQLITE(why=str(error))
     if isinstance(error, LedAstray):
         return Detail.LED_ASTRAY(who=f"user {error.maker}")
     known = _SYSTEM.get(error.errno or 0)
-    why = known() if known else Why.SYSTEM(why=error.strerror or str(error))
+    why = known() if known else Obstacle.SYSTEM(why=error.strerror or str(error))
     named = error.filename and os.path.realpath(error.filename) != os.path.realpath(path)
-    return Why.AT(why=why, file=str(error.filename)) if named else why
+    return Obstacle.AT(why=why, file=str(error.filename)) if named else why
 
 
 def every(reasons: Iterable[str]) -> str:
     """Several reasons as one."""
-    return reduce(lambda first, second: Why.BOTH(first=first, second=second), reasons)
+    return reduce(lambda first, second: Obstacle.BOTH(first=first, second=second), reasons)
 
 
 def megabytes(size: int) -> str:

@@ -25,7 +25,7 @@ from typing import Any
 
 from watchdog.errors import WatchdogError
 from watchdog.model import as_phrase, packed, unpacked
-from watchdog.sqlite.refusals import Why, why_of
+from watchdog.sqlite.refusals import Obstacle, why_of
 
 MEMORY = 1 << 30  # bytes of address space: a few times what any database needs
 FILES = 256
@@ -79,7 +79,7 @@ def run(name: str, argument: object, limits: ChildLimits, tick: Callable[[str], 
             child.stdin.write(pickle.dumps((name, whose, limits, argument)))
             child.stdin.close()
         except BrokenPipeError:
-            raise ChildFailed(Why.DIED()) from None
+            raise ChildFailed(Obstacle.DIED()) from None
         return _answer(child.stdout.fileno(), limits.seconds, tick or (lambda text: None))
     finally:
         child.kill()
@@ -94,10 +94,10 @@ def _answer(fd: int, seconds: float, tick: Callable[[str], None]) -> dict:
     end, content = time.monotonic() + seconds, b""
     while True:
         if not select.select([fd], [], [], max(0.0, end - time.monotonic()))[0]:
-            raise TookTooLong(Why.SLOW(seconds=f"{seconds:.0f}"))
+            raise TookTooLong(Obstacle.SLOW(seconds=f"{seconds:.0f}"))
         more = os.read(fd, 1 << 16)
         if not more:
-            raise ChildFailed(Why.DIED())
+            raise ChildFailed(Obstacle.DIED())
         content += more
         while b"\n" in content:
             line, content = content.split(b"\n", 1)
@@ -143,7 +143,7 @@ def reason_of(error: Exception) -> dict[str, Any]:
         case OSError():
             return {"system": [error.errno or 0, error.strerror or str(error)]}
         case MemoryError():
-            return {"refused": packed(Why.MEMORY())}
+            return {"refused": packed(Obstacle.MEMORY())}
         case sqlite3.Error() if getattr(error, "sqlite_errorname", "") == "SQLITE_FULL":
             return {"system": [errno.ENOSPC, os.strerror(errno.ENOSPC)]}
         case sqlite3.Error():

@@ -30,7 +30,7 @@ from watchdog.sqlite.quarantine import (
     save,
     write_manifest,
 )
-from watchdog.sqlite.refusals import Refusal, Why, refused, why_of
+from watchdog.sqlite.refusals import DatabaseRefusal, Obstacle, refused, why_of
 from watchdog.system.files import fsync, read_object
 from watchdog.system.lock import take
 from watchdog.system.privileges import as_owner
@@ -60,16 +60,18 @@ def alone(path: str | os.PathLike) -> Iterator[str]:
     try:
         with as_owner(path):
             if not os.path.isdir(os.path.dirname(real)):
-                raise refused(Refusal.UNTOUCHED, given, Why.FOLDER_GONE(folder=os.path.dirname(real)))
+                raise refused(
+                    DatabaseRefusal.UNTOUCHED, given, Obstacle.FOLDER_GONE(folder=os.path.dirname(real))
+                )
             fd = os.open(os.path.dirname(real), os.O_RDONLY | os.O_CLOEXEC)
             try:
                 if not take(fd):
-                    raise refused(Refusal.UNTOUCHED, real, Why.REPAIR_RUNS())
+                    raise refused(DatabaseRefusal.UNTOUCHED, real, Obstacle.REPAIR_RUNS())
                 yield real
             finally:
                 os.close(fd)
     except OSError as error:
-        raise refused(Refusal.UNTOUCHED, real, why_of(error, real)) from error
+        raise refused(DatabaseRefusal.UNTOUCHED, real, why_of(error, real)) from error
 
 
 def refuse_if_open(path: str, now: datetime | None = None) -> None:
@@ -77,8 +79,8 @@ def refuse_if_open(path: str, now: datetime | None = None) -> None:
     reason = why_not_free(path)
     if reason:
         if now and (copies := rescue(path, now)):
-            reason = Why.RESCUED(why=reason, paths=", ".join(copies))
-        raise refused(Refusal.UNTOUCHED, path, reason)
+            reason = Obstacle.RESCUED(why=reason, paths=", ".join(copies))
+        raise refused(DatabaseRefusal.UNTOUCHED, path, reason)
 
 
 def put_in_place(path: str, built: str, saved: Path, done: Manifest) -> bool:
@@ -207,7 +209,7 @@ def _undo(path: str, now: datetime) -> UndoReport:
     folder, manifest = healed[0]
     name = os.path.basename(path)
     if hashes_of(str(folder / name)) != manifest.hashes:
-        raise refused(Refusal.UNTOUCHED, path, Why.OTHER_QUARANTINE(folder=str(folder)))
+        raise refused(DatabaseRefusal.UNTOUCHED, path, Obstacle.OTHER_QUARANTINE(folder=str(folder)))
     refuse_if_open(path)
     before = stamps_of(path)
     kept = str(save(path, now, "replaced by undo")) if os.path.exists(path) else ""
@@ -220,7 +222,7 @@ def _undo(path: str, now: datetime) -> UndoReport:
         quarantine.step("undo copied")
         refuse_if_open(path)
         if stamps_of(path) != before:  # what was written since is not in quarantine
-            raise refused(Refusal.UNTOUCHED, path, Why.CHANGED())
+            raise refused(DatabaseRefusal.UNTOUCHED, path, Obstacle.CHANGED())
     except Exception:
         for copy in copies.values():
             with suppress(OSError):
