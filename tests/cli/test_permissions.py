@@ -161,7 +161,7 @@ def test_status_tells_what_the_last_check_could_not_see(place, typed):
         (lambda path: path.mkdir(), "a directory where a database should be; move it away"),
         (
             lambda path: path.symlink_to("/nonexistent/state.db"),
-            "a link to '/nonexistent/state.db', which does not exist",
+            "a link to '/nonexistent/state.db', which does not exist; put the database there, or remove the link",
         ),
         (os.mkfifo, "a FIFO where a database should be; move it away"),
     ],

@@ -113,8 +113,15 @@ def why_of(error: OSError | sqlite3.Error, path: str | os.PathLike = "") -> str:
         return Detail.LED_ASTRAY(who=f"user {error.maker}")
     known = _SYSTEM.get(error.errno or 0)
     why = known() if known else Obstacle.SYSTEM(why=error.strerror or str(error))
-    named = error.filename and os.path.realpath(error.filename) != os.path.realpath(path)
-    return Obstacle.AT(why=why, file=str(error.filename)) if named else why
+    another = error.filename and not _leads_to(error.filename, path)
+    return Obstacle.AT(why=why, file=str(error.filename)) if another else why
+
+
+def _leads_to(name: str | os.PathLike, path: str | os.PathLike) -> bool:
+    try:
+        return os.path.realpath(name) == os.path.realpath(path)
+    except OSError:  # a link on the way was exchanged while it was followed
+        return os.path.abspath(name) == os.path.abspath(path)
 
 
 def every(reasons: Iterable[str]) -> str:
