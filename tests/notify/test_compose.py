@@ -80,7 +80,7 @@ def test_how_to_answer_names_the_time_and_what_happens_between_checks():
         "Reply with exactly one line:",
         "    approve K7MNPQRS",
         "    refuse K7MNPQRS",
-        "This check waits 2 minutes for your answer; after that it counts at the next check.",
+        "This check waits 2 minutes for your answer; after that it counts at the next check at the latest.",
     ]
     assert "counts at the next check" in how_to_answer(HowToAnswer("K7MNPQRS", NOW, "reply"), AT)[-1]
 
